@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bench.files import write_atomic
@@ -70,8 +71,8 @@ def write_table(table: pd.DataFrame, to: Path, force: bool = False) -> int:
 
 
 def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain data, with None where a value is unknown."""
-    return table.astype(object).where(table.notna(), None).to_dict("records")
+    """Rows as plain data, with None where a value is unknown or infinite."""
+    return table.astype(object).where(table.notna() & ~table.isin([np.inf, -np.inf]), None).to_dict("records")
 
 
 def refuse_path(to: Path, force: bool = False) -> str:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bench.encodings import Encoding, Setup
+from bench.encodings import At, Encoding, Setup
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding, is_built_in
 from bench.plugins.source_hash import source_hash
@@ -27,6 +27,8 @@ COST_SUITE, COST_TASK = "small", "copying"
 """Suite and task that define model, batch size and L of the cost measurements."""
 ROUNDS = 11
 """Steps timed at each length. On a machine with other load, the median of five can be off by a sixth."""
+TOKENS = 32
+"""Length of the text of equal tokens whose attention is measured."""
 
 
 def cost_setup() -> tuple[Suite, Setup]:
@@ -112,6 +114,31 @@ def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Card:
         cpu_share=round(cpu_share, 3),
         finished=now(),
     )
+
+
+@torch.inference_mode()
+def attention_by_distance(cls: type[Encoding]) -> list[list[float]]:
+    """Attention of the last of ``TOKENS`` equal tokens in the first layer, for each head, at distance 0, 1, ….
+
+    It is read from the attention's output, with rows of the identity as values, so that it holds for encodings that compute
+    their attention themselves too. What an encoding adds to all values (Shaw et al. 2018) is subtracted.
+    """
+    suite, setup = cost_setup()
+    model = build_decoder(suite.model, cls, setup, 0).eval()
+    attend, found = model.encoding.attend, list[Tensor]()
+
+    def reading(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
+        def last(values: Tensor) -> Tensor:
+            return attend(q, k, values.expand_as(v), bias, at)[0, :, -1]
+
+        if at.layer == 0:
+            parts = torch.eye(TOKENS).split(v.shape[-1], dim=1)
+            found.append(torch.cat([last(part) - last(torch.zeros_like(part)) for part in parts], -1).flip(-1))
+        return attend(q, k, v, bias, at)
+
+    vars(model.encoding)["attend"] = reading  # an instance's attribute has precedence over its class's method
+    model(torch.zeros(1, TOKENS, dtype=torch.long), TOKENS, torch.Generator().manual_seed(0))
+    return [[float(f"{weight:.3g}") for weight in head] for head in found[0].tolist()]
 
 
 def measure_cards(names: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:

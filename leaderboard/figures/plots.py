@@ -1,6 +1,7 @@
 """The figures of the board: each takes a ``Board`` and returns a matplotlib figure."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,27 +72,50 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
             axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SMALL)
 
 
-def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[str] = (), others: bool = True) -> "Figure":
+def curves(
+    board: Board,
+    highlighted: Sequence[str],
+    title: str,
+    only: Sequence[str] = (),
+    others: bool = True,
+    attention: Sequence[Sequence[float]] = (),
+) -> "Figure":
     """Chance-corrected exact match by relative length, a panel per task: ``MOST_LINES`` coloured encodings, the others grey.
 
     Arguments:
         only: these tasks; by default all.
         others: draw the other encodings, grey.
+        attention: of the first encoding, by distance for each head: a panel before the others.
     """
     chosen = [task for task in board.tasks if not only or task in only]
-    columns = min(3, len(chosen))
-    count = -(-len(chosen) // columns)
-    figure, axes = new_figure(0.5 + (3.9 if len(chosen) == 1 else 2.6 * count), nrows=count, ncols=columns, sharey=True)
-    for panel, task in zip(axes, chosen, strict=False):
+    panels = len(chosen) + bool(attention)
+    columns = min(3, panels)
+    rows = -(-panels // columns)
+    figure, axes = new_figure(0.5 + (3.9 if panels == 1 else 2.2 * rows), nrows=rows, ncols=columns)
+    if attention:
+        draw_attention(axes[0], attention, colour(highlighted[0]))
+    for panel, task in zip(axes[bool(attention) :], chosen, strict=False):
         draw_curves(panel, board, task, highlighted[:MOST_LINES], others)
-    for panel in axes[len(chosen) :]:
+    for panel in axes[panels:]:
         panel.set_axis_off()
-    if len(chosen) < len(axes):
+    if panels < len(axes):
         lines = ["dotted: the training length L", "shaded: lowest to highest seed", *["grey: all other encodings"] * others]
         where: Any = {"va": "center", "transform": axes[-1].transAxes}
         axes[-1].text(0.05, 0.6, "\n".join(lines), fontsize=SMALL, linespacing=1.6, color=INK, **where)
     headline(figure, title)
     return figure
+
+
+def draw_attention(axes: "Axes", attention: Sequence[Sequence[float]], ink: str) -> None:
+    """Attention by distance before training, a line for each head."""
+    for head, style in zip(attention, cycle(("-", "--", ":", "-.")), strict=False):
+        axes.plot(range(len(head)), head, color=ink, lw=1.5, ls=style)
+    axes.set_yscale("log")
+    axes.set_ylim(1e-3, 1.3)
+    axes.set_yticks([1e-3, 1e-2, 1e-1, 1], ["0.001", "0.01", "0.1", "1"])
+    axes.minorticks_off()
+    axes.set_xlabel("tokens back; a line a head")
+    heading(axes, "Attention before training")
 
 
 def draw_curves(axes: "Axes", board: Board, task: str, highlighted: Sequence[str], others: bool = True) -> None:
@@ -128,10 +152,10 @@ def length_axis(axes: "Axes", first: float, last: float) -> None:
     axes.set_xlim(first * 0.95, last * (last / first) ** 0.7)
 
 
-def one_encoding(board: Board, encoding: str) -> "Figure":
-    """The curves of one encoding next to the best encoding and to NoPE."""
-    best = board.rows.iloc[0]["encoding"]
-    return curves(board, list(dict.fromkeys([encoding, best, "nope"])), f"{encoding}: exact match by test length", others=False)
+def one_encoding(board: Board, encoding: str, attention: Sequence[Sequence[float]] | None = None) -> "Figure":
+    """What one encoding attends to before training, if that is known, and its curves next to the best encoding and to NoPE."""
+    names = list(dict.fromkeys([encoding, board.rows.iloc[0]["encoding"], "nope"]))
+    return curves(board, names, f"{encoding}: exact match by test length", others=False, attention=attention or ())
 
 
 def rates(board: Board, highlighted: Sequence[str]) -> "Figure":

@@ -51,12 +51,14 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
         Column("p_first", "P(first)", numbers("p_first"), "probability to be first under random weights of tasks"),
-        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under random weights", (WEB,)),
-        *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
+        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under them", (PAGE, WEB)),
+        Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
+        *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
         Column("memory", "memory", numbers("memory"), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
         Column("blocks", "blocks", lambda row: str(int(row["blocks"])), "seeds that have all tasks", (PAGE, WEB)),
+        Column("finished", "date", lambda row: row["finished"][:10], "day of the newest run", (WEB,), False),
     ]
     for task, title in titles.items():
         low, high = f"low.{task}", f"high.{task}"

@@ -9,13 +9,13 @@ import pandas as pd
 
 import tasks
 from bench.findings.verdict import comparison, forest
-from leaderboard.results.facts import class_title, fact
+from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 
-from .columns import PAGE, columns_of, number, shown, signs
-from .published import Published
+from .columns import PAGE, columns_of, limit, number, shown, signs
+from .published import Published, declared
 from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
@@ -63,14 +63,26 @@ def text_files(published: Published) -> dict[str, str]:
     return files | {f"{PAGES}/{page_name(name)}.md": encoding_page(published, name) for name in names}
 
 
-def front_page(published: Published) -> str:
+def front_page(published: Published, template: str = "front.md.j2", up: str = "") -> str:
+    """The front page, or what another template shows of the same board.
+
+    Arguments:
+        up: path that leads to the folder of the board.
+    """
     boards = list(published.boards.values())
     first, rows = leaders(boards[0]), main_rows(boards[0])
     better, pairs = significant_pairs(boards[0], first, rows.drop(first.index))
+    others = {one.suite: set(one.rows["encoding"]) for one in boards[1:]}
     return render(
-        "front.md.j2",
+        template,
+        up=up,
         better=better / pairs if pairs else 0,
         inside=significant_pairs(boards[0], first),
+        elsewhere=[
+            (one.suite, one.rows["encoding"].iloc[0], len(one.rows), len({*first["encoding"]} & others[one.suite]))
+            for one in boards[1:]
+        ],
+        text=rows[rows["text"].notna()].sort_values("text"),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
@@ -125,13 +137,15 @@ def encoding_page(published: Published, name: str) -> str:
     suites = []
     for board in published.boards.values():
         for row in rows_of(board.rows[board.rows["encoding"] == name]):
-            columns = [column for column in shown(board.tasks, PAGE, row.to_frame().T) if column.key != "encoding"]
-            limits = [column for column in columns_of(board.tasks) if column.key.startswith("limit.")]
+            columns = [c for c in shown(board.tasks, PAGE, row.to_frame().T) if c.key not in ("encoding", "blocks")]
+            limits = {f"score.{task}": limit(row, task) for task in board.tasks}
             suites.append({"board": board, "row": row, "columns": columns, "limits": limits})
     return render(
         "encoding.md.j2",
         encoding=name,
         suites=suites,
-        declared=published.declared(name),
-        facts={title: fact(name, field) for field, title in FACTS.items()},
+        declared=declared(name),
+        facts={field: fact(name, field) for field in FACTS},
+        formulas=formulas(name),
+        source=source_file(name),
     )

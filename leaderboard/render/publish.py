@@ -8,28 +8,43 @@
     <folder>/findings.md                      findings of the literature
     <folder>/images/<suite>/…                 figures
     <folder>/rendered.json                    hashes of the results and of the figures drawn from them
+
+The repository's README.md begins with the same verdict and picture, between two comments.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+import tasks
 from bench.result import reading
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
 from leaderboard.results.frame import nothing_published
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
-from .pages import README, SUITES, text_files
-from .published import Published
-from .verdict import leaders, main_rows, references, verdict
+from .pages import README, SUITES, front_page, text_files
+from .published import Published, attention
+from .verdict import leaders, main_rows, needs, references, verdict
 
 MANIFEST = "rendered.json"
+HOME, OPENING = "../../README.md", re.compile(r"(?<=<!-- verdict -->\n).*(?=<!-- end of verdict -->)", re.DOTALL)
+"""The repository's first page, and the part of it that is rendered."""
 MOST_NAMED = 3
 """Files that a failed check names; the others are counted."""
+
+
+def page_files(published: Published) -> dict[str, str]:
+    """Path → text of every page, and of the repository's README.md if it has a place for the verdict."""
+    home, found = published.folder / HOME, text_files(published)
+    if home.is_file() and OPENING.search(text := home.read_text(encoding="utf-8")):
+        opening = front_page(published, "opening.md.j2", "leaderboard/published/")
+        found[HOME] = OPENING.sub(lambda _: f"{opening}\n", text)
+    return found
 
 
 def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
@@ -44,7 +59,8 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
         for encoding in board.rows["encoding"]:
             if encoding not in drawn:
                 drawn.add(encoding)
-                yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(plots.one_encoding(board, encoding))
+                figure = plots.one_encoding(board, encoding, attention(encoding))
+                yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:
@@ -59,10 +75,12 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     if main_rows(board)["step_time"].notna().any():
         yield "cost", plots.cost(board, strong)
     yield "curves", plots.curves(board, strong, "Exact match by test length, chance-corrected")
+    notes = {need.task: need.note for need in needs(board)}
     for task in board.tasks:
         rows = board.rows.sort_values(f"score.{task}", ascending=False, kind="stable")["encoding"]
         best = [*rows.head(plots.MOST_LINES - 1), rope]
-        yield f"task-{task}", plots.curves(board, best, "The first four, and rope", only=[task])
+        title = f"{tasks.title(task)}: {notes.get(task, 'no encoding learns it')}"
+        yield f"task-{task}", plots.curves(board, best, title, only=[task])
     if not said.one_rate:
         yield "rates", plots.rates(board, strong)
 
@@ -78,7 +96,7 @@ def render_published(folder: Path) -> list[str]:
     """
     published = Published(folder)
     figures = dict(figure_files(published))
-    files = {path: text.encode() for path, text in text_files(published).items()} | figures
+    files = {path: text.encode() for path, text in page_files(published).items()} | figures
     # The front page last: it never links to a missing page.
     order = [*sorted(files, key=lambda path: (path == README, path)), *sorted(rendered_files(folder) - files.keys())]
     changed = [path for path in order if write_if_changed(folder / path, files.get(path))]
@@ -100,7 +118,7 @@ def check_rendered(folder: Path) -> str:
         raise nothing_published(folder)
     with reading(folder / MANIFEST, "was not written by `lprime publish`", "delete it and publish again"):
         written = TypeAdapter(dict[str, str]).validate_json((folder / MANIFEST).read_bytes())
-    texts = {path: short_sha256(text.encode()) for path, text in text_files(published).items()}
+    texts = {path: short_sha256(text.encode()) for path, text in page_files(published).items()}
     expected = texts | {path: value for path, value in written.items() if path.startswith(f"{IMAGES}/")}
     old = written.keys() - expected.keys()
     faults = [str(folder / path) for path in sorted(results.keys() | old) if results.get(path) != written.get(path)]

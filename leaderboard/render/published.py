@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
@@ -14,14 +15,16 @@ from leaderboard.results import read_local, read_published, together
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites
 from leaderboard.results.store import relative_costs
-from leaderboard.stats.rows import LOCAL, Board, is_ranked
+from leaderboard.stats.rates import with_choice
+from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_version
+from leaderboard.stats.scores import scored
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
     from bench.encodings import Info
 
-MAIN = "small"
-"""The suite of the front page."""
+MAIN, TEXT = "small", "text"
+"""The suite of the front page, and the suite of real text."""
 
 
 def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
@@ -32,7 +35,18 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
     """
     board = Board(runs, relative_costs(folder, runs["suite"].iloc[0]) if folder else None)
     board.rows["gloss"] = [fact(name.removesuffix(LOCAL), "gloss") for name in board.rows["encoding"]]
+    board.rows["text"] = board.rows["encoding"].map(text_bits(folder) if folder else {}).astype(float)
     return board
+
+
+def text_bits(folder: Path) -> dict[str, float]:
+    """Encoding → bits per character of real text at the longest test length, mean over seeds; empty without such runs."""
+    runs = read_published(folder, TEXT)
+    if not len(runs):
+        return {}
+    chosen = with_choice(scored(newest_version(runs)))
+    bits = chosen["nll"].map(lambda by_length: by_length[-1]) / np.log(2)
+    return bits[chosen["chosen"]].groupby(chosen["encoding"]).mean().to_dict()
 
 
 def local_board(suite: str, out: Path) -> Board:
@@ -89,15 +103,24 @@ class Published:
             raise nothing_published(self.folder)
         return found
 
-    def declared(self, name: str) -> "Info | None":
-        """What the class of a built-in encoding declares; None of others, whose code is not run here."""
-        from bench.plugins.registry import get_encoding, is_built_in  # loads torch
-
-        return get_encoding(name).info if is_built_in(name) else None
-
     @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
         outcomes, order = read_outcomes(self.folder / "results" / OUTCOMES), [*RULES]
         judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
         return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []
+
+
+def declared(name: str) -> "Info | None":
+    """What the class of a built-in encoding declares; None of others, whose code is not run here."""
+    from bench.plugins.registry import get_encoding, is_built_in  # loads torch
+
+    return get_encoding(name).info if is_built_in(name) else None
+
+
+def attention(name: str) -> list[list[float]]:
+    """Attention by distance of a built-in encoding before training, for each head; none of others."""
+    from bench.measure.measure import attention_by_distance
+    from bench.plugins.registry import get_encoding, is_built_in
+
+    return attention_by_distance(get_encoding(name)) if is_built_in(name) else []

@@ -51,6 +51,8 @@ class Verdict(NamedTuple):
 class Need(NamedTuple):
     """What to start with for a need: a row of the table of the front page."""
 
+    task: str
+    """Empty for a need that is no task."""
     need: str
     names: Sequence[str]
     """Encodings whose score is close to the best; none if no encoding works beyond the training length."""
@@ -110,17 +112,17 @@ def needs(board: Board) -> list[Need]:
         else:
             note = f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:
-            found.append(Need(need, [], DASH, f"all stop by {farthest} L"))
+            found.append(Need(task, need, [], DASH, f"all stop by {farthest} L"))
         else:
             close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
-            found.append(Need(need, list(close["encoding"]), span_of(close["step_time"]), note))
+            found.append(Need(task, need, list(close["encoding"]), span_of(close["step_time"]), note))
     rows = board.rows[board.rows["complete"]]
     extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
     extended = extended.sort_values("score", ascending=False, kind="stable").head(2)
     rope = rows[rows["encoding"] == "rope"]["score"]
     if len(extended) and len(rope):
         note = f"score {extended['score'].iloc[0]:.2f}; rope {rope.iloc[0]:.2f}"
-        found.append(Need("An existing RoPE model", list(extended["encoding"]), span_of(extended["step_time"]), note))
+        found.append(Need("", "An existing RoPE model", list(extended["encoding"]), span_of(extended["step_time"]), note))
     return found
 
 

@@ -6,27 +6,33 @@ Tables are HTML from the list of columns; a script sorts and draws.
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 import tasks
 from bench.files import write_atomic
 from leaderboard.export import plain
 from leaderboard.figures.style import colour
-from leaderboard.results.facts import class_title, fact, family_title
-from leaderboard.stats.rows import LOCAL, Board
-from leaderboard.stats.scores import curve
+from leaderboard.results import read_published
+from leaderboard.results.facts import class_title, fact, family_title, source_file
+from leaderboard.results.frame import published_suites
+from leaderboard.stats.rates import with_choice
+from leaderboard.stats.rows import LOCAL, Board, newest_version
+from leaderboard.stats.scores import cells, scored
 from tasks import InputError
 
 from .columns import PAGE, TERMINAL, WEB, Column, shown
 from .pages import FACTS, render, verdict_text
+from .published import attention, declared
 from .text import printable, safe_link
 
 WEB_FILES = Path(__file__).parent / "web"
-LIBRARY, SCRIPT, STYLE = "vendor/chart.umd.min.js", "page.js", "page.css"
+SCRIPTS = ("vendor/chart.umd.min.js", "vendor/svgcanvas.min.js", "live.js", "charts.js", "page.js")
+STYLE = "page.css"
 GROUPS = {
     "main": "Scores and cost",
     "limit": "Length limits",
@@ -38,32 +44,39 @@ GROUPS = {
 """Group of columns → its title. The first is always shown."""
 
 
-def write_page(boards: Iterable[Board], folder: Path) -> Path:
-    """Write ``index.html`` into a folder, which is created; the file's path.
+def write_page(boards: Iterable[Board], folder: Path, store: Path | None = None) -> Path:
+    """Write ``index.html`` into a folder, which is created, and beside it the rows of each suite as CSV and JSON; its path.
+
+    Arguments:
+        store: the published board that the boards are of, whose conditions are shown too.
 
     Raises:
         InputError: the folder cannot be written, or holds another page.
     """
-    path = folder / "index.html"
+    path, boards = folder / "index.html", list(boards)
     if path.exists() and 'content="lprime board"' not in path.read_text(encoding="utf-8", errors="replace"):
         raise InputError(f"{path} was not written by lprime board; choose another folder")
-    write_atomic(path, page(boards))
+    write_atomic(path, page(boards, store))
+    for board in boards:
+        write_atomic(folder / f"{board.suite}.csv", board.rows.to_csv(index=False, lineterminator="\n"))
+        write_atomic(
+            folder / f"{board.suite}.json", json.dumps(plain(board.rows), ensure_ascii=False, indent=1, allow_nan=False)
+        )
     return path
 
 
-def page(boards: Iterable[Board]) -> str:
-    """The page as HTML."""
-    shown_boards = [board_values(board) for board in boards]
-    library, script, style = ((WEB_FILES / name).read_text(encoding="utf-8") for name in (LIBRARY, SCRIPT, STYLE))
+def page(boards: Iterable[Board], store: Path | None = None) -> str:
+    """The page as HTML. Arguments: see ``write_page``."""
+    shown_boards = [board_values(board, store) for board in boards]
+    style, *scripts = ((WEB_FILES / name).read_text(encoding="utf-8") for name in (STYLE, *SCRIPTS))
     data = json.dumps([one["data"] for one in shown_boards], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return render(
         "page.html.j2",
         boards=shown_boards,
         groups=GROUPS,
-        policy=policy(style, library, script),
+        policy=policy(style, *scripts),
         data=data.replace("<", "\\u003c"),  # no text from results can end the element
-        library=library,
-        script=script,
+        scripts=scripts,
         style=style,
     )
 
@@ -83,7 +96,7 @@ def group_of(column: Column) -> str:
     return kind if kind in GROUPS else "main" if {TERMINAL, PAGE} & set(column.views) else "details"
 
 
-def board_values(board: Board) -> dict[str, Any]:
+def board_values(board: Board, store: Path | None = None) -> dict[str, Any]:
     """What the template shows of one suite, and the data of its charts."""
     rows = board.rows[board.rows["complete"]] if board.rows["complete"].any() else board.rows
     columns = shown(board.tasks, WEB, rows)
@@ -102,30 +115,54 @@ def board_values(board: Board) -> dict[str, Any]:
         "classes": {kind: class_title(kind) for kind in rows["ranking"].unique()},
         "data": {
             "suite": board.suite,
-            "tasks": {task: {"title": tasks.title(task)} | task_curves(board, task) for task in board.tasks},
-            "rows": {row["encoding"]: row_data(row, board.tasks) for row in values},
+            "tasks": {task: tasks.title(task) for task in board.tasks},
+            "rows": {row["encoding"]: row_data(row) for row in values},
+            "recipes": [recipe(label, runs, rate) for label, runs, rate in recipes(board, store)],
         },
     }
 
 
-def task_curves(board: Board, task: str) -> dict[str, Any]:
-    """Chance-corrected exact match by relative length: mean, lowest and highest seed of each encoding."""
-    found: dict[str, Any] = {"at": [], "mean": {}, "low": {}, "high": {}}
-    for name, runs in board.runs[board.runs["task"] == task].groupby("encoding", observed=True):
-        at, values = curve(runs)
-        found["at"] = np.round(at, 3).tolist()
-        for kind, own in (("mean", values.mean(0)), ("low", values.min(0)), ("high", values.max(0))):
-            found[kind][str(name)] = np.round(own, 3).tolist()
+def recipes(board: Board, store: Path | None) -> Iterator[tuple[str, pd.DataFrame, bool]]:
+    """Title and runs of each recipe that a suite was run with, and whether it is a learning rate of the suite.
+
+    The first is the board's own; the last are the conditions of a published suite.
+    """
+    yield "as ranked", board.runs, False
+    swept = board.all_runs[board.all_runs["learning_rate"].notna()]
+    for rate, runs in swept.groupby("learning_rate"):
+        yield f"learning rate {rate:g}", runs, True
+    if store:
+        for name in (one for one in published_suites(store) if one.startswith(f"{board.suite}-")):
+            runs = with_choice(scored(newest_version(read_published(store, name))))
+            yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
+
+
+def recipe(label: str, runs: pd.DataFrame, rate: bool) -> dict[str, Any]:
+    """Scores in thousandths by task, encoding, block and length, None without a run; and the relative lengths of each block."""
+    seeds = sorted(runs["seed"].unique())
+    found: dict[str, Any] = {"label": label, "rate": rate, "at": {}, "values": {}}
+    for (task, seed), group in runs.groupby(["task", "seed"], observed=True):
+        at, values = (found[key].setdefault(task, empty) for key, empty in (("at", [None] * len(seeds)), ("values", {})))
+        at[seeds.index(seed)] = np.round(group["length"].iloc[0] / group["train_length"].iloc[0], 3).tolist()
+        thousandths = np.round(1000 * np.clip(cells(group), -1, 1)).astype(int).tolist()
+        for name, own in zip(group["encoding"], thousandths, strict=True):
+            values.setdefault(name, [None] * len(seeds))[seeds.index(seed)] = own
     return found
 
 
-def row_data(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def row_data(row: dict[str, Any]) -> dict[str, Any]:
     """An encoding for the charts, and for the card that a click shows."""
     name = row["encoding"].removesuffix(LOCAL)
-    numbers = {key: row[key] for key in ("score", "low", "high", "step_time", *(f"score.{task}" for task in names))}
-    facts = {title: fact(name, field) for field, title in FACTS.items()}
-    link = safe_link(str(row["link"]))
-    about = {"paper": f"{printable(row['title'])}, {row['year']}", "family": family_title(row["family"])}
-    about |= facts | {"compared with": row["source"], "length settings": row["lengths"], "fails within L": row["fails_within"]}
-    known = {key: text for key, text in about.items() if text}
-    return {"numbers": numbers, "link": link, "colour": colour(name), "about": known}
+    about, info = {"idea": fact(name, "gloss")}, declared(name)
+    about |= {"formula": info.formula, "beyond L": info.past} if info else {}
+    about |= {"fails within L": row["fails_within"], "paper": f"{printable(row['title'])}, {row['year']}"}
+    about |= {title: fact(name, field) for field, title in FACTS.items()} | {"our code": source_file(name)}
+    about |= {"family": family_title(row["family"]), "compared with": row["source"], "length settings": row["lengths"]}
+    return {
+        "score": row["score"],
+        "step_time": row["step_time"],
+        "link": safe_link(str(row["link"])),
+        "colour": colour(name),
+        "about": {key: text for key, text in about.items() if text},
+        "attention": attention(name),
+    }

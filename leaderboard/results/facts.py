@@ -1,8 +1,9 @@
-"""What the bibliography says of built-in encodings: gloss, authors' code, fused attention, KV cache.
+"""What is known of built-in encodings: gloss, authors' code, fused attention, KV cache, formula, file.
 
 Reading it needs no torch.
 """
 
+import re
 import tomllib
 from functools import cache
 from importlib.util import find_spec
@@ -11,11 +12,18 @@ from typing import Any
 
 
 @cache
-def facts() -> dict[str, dict[str, Any]]:
-    """Encoding → fields of its entry in ``bench/encodings/bibliography.toml``."""
+def sources() -> dict[str, str]:
+    """File of ``bench/encodings`` → its text."""
     spec = find_spec("bench")
     places = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
-    return tomllib.loads((Path(places[0]) / "encodings" / "bibliography.toml").read_text(encoding="utf-8"))
+    files = sorted((Path(places[0]) / "encodings").glob("*.[pt]*"))
+    return {file.name: file.read_text(encoding="utf-8") for file in files}
+
+
+@cache
+def facts(file: str = "bibliography.toml") -> dict[str, Any]:
+    """Encoding → fields of its entry in the bibliography, or its formula in LaTeX in ``formulas.toml``."""
+    return tomllib.loads(sources()[file])
 
 
 def base_of(name: str) -> str:
@@ -27,6 +35,19 @@ def fact(name: str, field: str) -> str:
     """A field of an encoding's entry, or of the entry of its wrapper or class; empty if neither has it."""
     known = facts()
     return str(known.get(name, {}).get(field) or known.get(base_of(name), {}).get(field, ""))
+
+
+def formulas(name: str) -> list[str]:
+    """The formula of an encoding in LaTeX; of a composition, the formula of its wrapper, then of what it wraps."""
+    known, base = facts("formulas.toml"), base_of(name)
+    inner = re.split(r",(?![^(]*\))", name.removeprefix(base)[1:-1])[0]
+    return [known[base], *formulas(inner)] if base in known else []
+
+
+def source_file(name: str) -> str:
+    """Path in the repository of the file that defines a built-in encoding, or its wrapper; empty for others."""
+    defines = re.compile(rf'published\(\s*"{re.escape(base_of(name))}"')
+    return next((f"bench/encodings/{file}" for file, text in sources().items() if defines.search(text)), "")
 
 
 FAMILIES = {

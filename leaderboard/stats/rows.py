@@ -29,9 +29,8 @@ class Board:
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
-        newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
-        self.suite, self.version, self.fingerprint = newest["suite"], newest["suite_version"], newest["fingerprint"]
-        kept = scored(runs[runs["fingerprint"] == self.fingerprint].reset_index(drop=True))
+        kept = scored(newest_version(runs))
+        self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         self.all_runs = with_choice(kept)
         """All runs, with the columns of ``scored`` and ``chosen``."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
@@ -61,6 +60,7 @@ class Board:
         trained_longer = runs["longest_seen"].max() > runs["train_length"].max()
         rows.loc[trained_longer & (rows["ranking"] == "standard"), "ranking"] = "longer"
         complete = ~np.isnan(self.blocks)
+        rows["finished"] = runs["finished"].max()
         rows["blocks"], rows["complete"] = complete.sum(1), complete.any(1)
         rows["missing"] = [", ".join(np.array(self.tasks)[np.isnan(one).all(0)]) for one in self.scores]
         with np.errstate(all="ignore"):
@@ -127,6 +127,12 @@ class Board:
         difference, half = ranks.differences(self.blocks, 0.9)
         self.equal = (np.abs(difference) + half <= ranks.EQUAL)[np.ix_(order, order)]
         return rows.iloc[order].reset_index(drop=True)
+
+
+def newest_version(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the newest fingerprint of a suite."""
+    newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
+    return runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)
 
 
 def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:

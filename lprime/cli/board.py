@@ -45,7 +45,7 @@ def board(
     if html is not None:
         from leaderboard.render.web import write_page
 
-        print(f"written to {write_page(boards, html)}")
+        print(f"written to {write_page(boards, html, folder if published else None)}")
     elif as_json:
         from leaderboard.render.terminal import board_dict
 

@@ -16,6 +16,20 @@ def test_extra_parameters_count_the_encoding_only():
     assert extra_parameters(get_encoding("learned")) == 259 * 64, "one row per token, 259 at L′ = 128"
 
 
+def test_attention_by_distance_is_that_of_the_formula():
+    """ALiBi: softmax of −m_h·r. Others: weights that sum to 1, also if an encoding computes its attention or adds to values."""
+    attention = {
+        name: torch.tensor(measure.attention_by_distance(get_encoding(name)))
+        for name in ("nope", "alibi", "rope", "cope", "stick_breaking", "shaw")
+    }
+    distances = torch.arange(measure.TOKENS)
+    slopes = 2.0 ** -torch.arange(2, 9, 2)
+    torch.testing.assert_close(attention["alibi"], (-slopes[:, None] * distances).softmax(1), rtol=5e-3, atol=0)
+    torch.testing.assert_close(attention["nope"], torch.full((4, measure.TOKENS), 1 / measure.TOKENS), rtol=5e-3, atol=0)
+    for name, weights in attention.items():
+        torch.testing.assert_close(weights.sum(1), torch.ones(4), rtol=0, atol=5e-3, msg=name)
+
+
 def test_costs_are_relative_to_nope():
     """PaTH solves T × T systems; NoPE compared with itself costs the same. Memory is counted exactly."""
     (same,), (more,) = (measure_costs(get_encoding(name), (1,), rounds=1) for name in ("nope", "path"))

@@ -32,7 +32,7 @@ def drawn(made):
     return {
         "overview": plots.overview(made, rows.head(3), rows.tail(2), "Three lead"),
         "curves": plots.curves(made, ["alibi", "t5", "fire", "shaw", "nope", "rope"], "Curves"),
-        "one": plots.one_encoding(made, "my$e^{|pe"),
+        "one": plots.one_encoding(made, "my$e^{|pe", [[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]]),
         "cost": plots.cost(made, ["alibi", "rope"]),
         "rates": plots.rates(board(rates), ["alibi", "nope"]),
     }
@@ -52,7 +52,7 @@ def test_text_and_lines_are_legible_on_white_and_on_black(paper):
 
 
 def test_a_figure_is_one_transparent_svg_with_large_text(made, drawn):
-    again = as_svg(plots.one_encoding(made, "my$e^{|pe"))
+    again = as_svg(plots.one_encoding(made, "my$e^{|pe", [[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]]))
     for name, figure in drawn.items():
         data = as_svg(figure)
         assert name != "one" or data == again, "the same bytes again"

@@ -5,13 +5,20 @@ import hashlib
 import html
 import json
 import re
+import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
-from synthetic_results import CURVE, GOOD, board, full, record, result, suite
+from axe_playwright_python.sync_playwright import Axe
+from leaderboard.results.cards import write_cards
+from synthetic_results import CURVE, GOOD, a_card, board, full, record, result, store, suite
 
+from leaderboard.figures.style import colour
 from leaderboard.render.columns import WEB, shown
+from leaderboard.render.published import joint_board
 from leaderboard.render.web import page, write_page
+from leaderboard.results.store import publish
 from tasks import InputError
 
 SHOWN = ".board:not([hidden])"
@@ -81,12 +88,38 @@ def test_tables_show_all_rows_and_columns_without_a_script():
     assert "alibi leads" in text
 
 
-def test_data_of_charts_are_the_means_over_seeds():
+def data_of(boards, store=None):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page(boards, store))[1])
+
+
+def test_the_data_are_scores_by_block_and_length_of_each_recipe():
+    of, rates = suite(), (0.001, 0.002)
+    runs = [one.model_copy(update={"learning_rate": rate}) for rate in rates for one in full(of, {"nope": CURVE, "rope": GOOD})]
+    (data,) = data_of([board(runs)])
+    assert [one["label"] for one in data["recipes"]] == ["as ranked", "learning rate 0.001", "learning rate 0.002"]
+    own = data["recipes"][1]
+    assert own["at"]["sorting"] == [[0.5, 1, 1.5, 2]] * 3
+    assert own["values"]["sorting"]["nope"][2] == pytest.approx([1000, 1000, 500, 250], abs=2)
+    assert own["values"]["parity"]["nope"][0] == pytest.approx([1000, 1000, 0, -500]), "chance is one half"
+
+
+def test_a_published_board_brings_its_cards_and_conditions(tmp_path):
+    of, other = suite(seeds=[0]), suite(seeds=[0], name="tiny-width-128")
+    for one in (of, other):
+        store(tmp_path / "runs", full(one, {"nope": CURVE, "rope": GOOD}))
+        publish(one.name, tmp_path / "runs", tmp_path)
+    write_cards(tmp_path, {"rope": a_card().model_copy(update={"attention": [[0.5, 0.5]]})})
+    (data,) = data_of([joint_board("tiny", None, tmp_path)], tmp_path)
+    assert [one["label"] for one in data["recipes"]] == ["as ranked", "width-128"]
+    assert data["rows"]["rope"]["attention"] == [[0.5, 0.5]] and data["rows"]["rope"]["about"]["formula"] == "s = q·k | <b>"
+
+
+def test_rows_lie_beside_the_page_as_csv_and_json(tmp_path):
     found = made()
-    (data,) = json.loads(re.search(r'id="data">(.*?)</script>', page([found]))[1])
-    curve = data["tasks"]["sorting"]
-    assert curve["at"] == [0.5, 1, 1.5, 2] and curve["mean"]["rope"] == pytest.approx([1, 1, 0.75, 0.0625], abs=2e-3)
-    assert data["rows"]["alibi"]["numbers"]["score"] == pytest.approx(1)
+    write_page([found], tmp_path)
+    rows = json.loads((tmp_path / "tiny.json").read_text())
+    assert [row["encoding"] for row in rows] == list(found.rows["encoding"]) and rows[0]["text"] is None
+    assert len((tmp_path / "tiny.csv").read_text().splitlines()) == 1 + len(rows)
 
 
 @pytest.mark.parametrize("field", ["name", "title", "link", "family"])
@@ -153,18 +186,87 @@ class TestInChromium:
         tab.check("#only")
         assert sorted(names(tab)) == ["nope", "rope"]
         assert "pick=rope%7Cnope" in tab.url
+        tab.select_option("#task", "sorting")
+        tab.click("text=Numbers")
         heads = tab.eval_on_selector_all("#numbers tr th:first-child", "cells => cells.map(c => c.textContent)")
-        assert heads == ["encoding", "rope", "nope"] * 2
-        assert tab.inner_text("#numbers table:last-child tr:nth-child(2) td:last-child") == "0.06"
+        assert heads == ["encoding", "rope", "nope"]
+        assert tab.inner_text("#numbers tr:nth-child(2) td:last-child") == "0.06"
 
     def test_at_most_five_lines_have_a_colour(self, opened):
         tab = opened()
         for box in tab.query_selector_all(f"{SHOWN} td.pick input:not(:checked)"):
             box.click()
-        strong = "c => c.data.datasets.filter(d => d.borderWidth > 2).length"
-        lines = "Object.values(Chart.instances).filter(c => c.config.type === 'line')"
-        colours = tab.evaluate(f"{lines}.map({strong})")
-        assert len(colours) == 2 and max(colours) <= 5
+        drawn = "Chart.getChart('curves').data.datasets"
+        assert tab.evaluate(f"{drawn}.filter(d => d.borderWidth > 2).length") == 5
+        tab.select_option("#suite", "other")
+        assert tab.evaluate(f"{drawn}.filter(d => d.borderWidth > 2).map(d => d.label)") == ["nope"], "t5 is not picked"
+
+    def test_weights_window_and_recipe_change_scores_ranks_and_the_address(self, opened):
+        tab, found = opened(), made()
+
+        def score(name):
+            return float(tab.inner_text(f"{SHOWN} tr[data-name={name}] td[data-key=score]"))
+
+        before = [score(name) for name in found.rows["encoding"]]
+        tab.check("#checked")  # fits all: the same scores, computed here
+        assert [score(name) for name in found.rows["encoding"]] == pytest.approx(before, abs=2e-3)
+        tab.uncheck("#checked")
+        tab.locator("#weights input[name=parity]").fill("3")
+        by_task = found.rows.set_index("encoding")
+        for name in ("nope", "rope", "shaw"):
+            own = by_task.loc[name]
+            assert score(name) == pytest.approx((3 * own["score.parity"] + own["score.sorting"]) / 4, abs=2e-3)
+        assert "weights=3%7C1" in tab.url and "By your choice: alibi 1.00 (P(first) 1.00)" in tab.inner_text("#answer")
+        tab.goto(tab.url)
+        tab.reload()
+        assert score("rope") < before[list(found.rows["encoding"]).index("rope")]
+        tab.locator("#weights input[name=parity]").fill("0")
+        assert score("rope") == pytest.approx(0.5849625 * 0.75 + 0.4150375 * 0.0625, abs=2e-3)
+        tab.click("#reset")
+        assert [score(name) for name in found.rows["encoding"]] == before and "As ranked" in tab.inner_text("#answer")
+
+    def test_rank_and_p_first_are_of_resampled_blocks_and_of_the_rows_that_fit(self, opened):
+        tab = opened()
+        values = np.random.default_rng(0).normal(0.5, 0.03, (4, 6)).round(3)
+        rows = json.dumps(values.tolist())
+        live = tab.evaluate(f"resampled({rows})")
+        draws = np.random.default_rng(1).integers(6, size=(20_000, 6))
+        first = np.bincount(values[:, draws].mean(2).argmax(0), minlength=4) / len(draws)
+        assert [one["first"] for one in live] == pytest.approx(first, abs=0.04)
+        assert all(1 <= one["low"] <= one["high"] <= 4 for one in live)
+        shifted = tab.evaluate(f"centred({rows}.map((row, r) => row.map((v, b) => r && b > 3 ? null : v + b)))")
+        assert np.nanmean(np.array(shifted, float), axis=1) - np.mean(shifted[0]) == pytest.approx(
+            [0, *(values[1:, :4].mean(1) - values[0, :4].mean())], abs=1e-6
+        )
+        tab.fill("#step", "1.2")
+        rows = made().rows
+        assert set(names(tab)) == set(rows["encoding"][rows["step_time"] <= 1.2])
+        assert all(f" {name} " not in tab.inner_text("#answer") for name in rows["encoding"][rows["step_time"] > 1.2])
+
+    def test_the_chart_is_saved_as_png_svg_and_csv(self, opened):
+        tab, kinds = opened(), {"png": b"\x89PNG", "svg": b"<svg", "chart-csv": b'"encoding","0.5"'}
+        for button, start in kinds.items():
+            with tab.expect_download() as download:
+                tab.click(f"#{button}")
+            content = download.value.path().read_bytes()
+            assert content.startswith(start) and len(content) > 100, button
+            if button == "svg":
+                root = ET.fromstring(content)
+                strokes = [path.get("stroke") for path in root.iter("{http://www.w3.org/2000/svg}path")]
+                assert strokes.count(colour("alibi")) >= 1 and "alibi" in content.decode()
+
+    def test_the_line_of_the_cost_chart_joins_what_nothing_beats(self, opened):
+        tab, rows = opened(), made().rows
+        rows = rows[rows["ranking"] == "standard"]
+        best = [r for r in rows.itertuples() if not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any()]
+        front = tab.evaluate("Chart.getChart('cost').data.datasets[1].data.slice(0, -1).map(p => p.name)")
+        assert front == [r.encoding for r in sorted(best, key=lambda r: r.step_time)]
+
+    @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+    def test_axe_finds_nothing(self, opened, width, scheme):
+        tab = opened(width=width, color_scheme=scheme, bypass_csp=True)
+        found = Axe().run(tab)
+        assert found.violations_count == 0, found.generate_report()
 
     def test_columns_suites_card_and_csv(self, opened):
         tab = opened()
@@ -178,8 +280,7 @@ class TestInChromium:
         lines = download.value.path().read_text().splitlines()
         assert len(lines) == 6 and '"within' in lines[0].replace("sorting, ", "") and lines[1].count('","') > 6
         tab.select_option("#suite", "other")
-        assert set(names(tab)) == {"nope", "t5"} and not tab.is_visible("#card")
-        assert len(tab.query_selector_all(".panel:not(.wide)")) == 1
+        assert set(names(tab)) == {"nope", "t5"} and "rope" not in tab.inner_text("#card")
 
     def test_dark_by_preference_and_by_button(self, opened):
         dark = opened(color_scheme="dark")
@@ -195,10 +296,12 @@ class TestInChromium:
 
     def test_without_javascript_the_table_is_there(self, opened):
         tab = opened(java_script_enabled=False)
-        assert tab.is_visible("tr[data-name=alibi]") and not tab.is_visible("#controls") and not tab.is_visible("#charts")
+        assert tab.is_visible("tr[data-name=alibi]") and not tab.is_visible("#controls") and not tab.is_visible("#curves")
 
     def test_a_broken_address_does_no_harm(self, opened):
-        tab = opened(view="#suite=gone&sort=nothing&pick=%3Cb%3E%7Crope&theme=odd&find=%5B(")
+        tab = opened(
+            view="#suite=gone&sort=nothing&pick=%3Cb%3E%7Crope&theme=odd&find=%5B(&weights=x|-1|9|9|9&recipe=no&task=no&to=0"
+        )
         assert names(tab) == []
         tab.fill("#find", "")
         assert len(names(tab)) == 5

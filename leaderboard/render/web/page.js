@@ -1,11 +1,18 @@
 "use strict";
 /* Sorts and filters the tables, and draws the charts. The whole state is in `state` and in the address behind "#". */
 const MOST = 5;
+const FUSED = ["yes", "as a bias"];
+const WINDOW = [1, 2, 4, 8, 16, 32];
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const all = (query, from = document) => [...from.querySelectorAll(query)];
-const initial = { suite: data[0].suite, sort: "", down: "", find: "", show: "main", step: "", learned: "", only: "", pick: "", theme: "" };
+const initial = {
+  suite: data[0].suite, sort: "", down: "", find: "", show: "main", step: "", learned: "", fused: "", checked: "", only: "", pick: "",
+  theme: "", weights: "", from: "1", to: "", recipe: "", task: "", card: "",
+};
+const LIVE = ["weights", "from", "to", "recipe", "step", "learned", "fused", "checked"];
 let state = { ...initial };
+let live = new Map();
 
 const root = document.documentElement;
 root.classList.add("script");
@@ -13,8 +20,9 @@ const section = () => all(".board").find((one) => one.dataset.suite === state.su
 const board = () => data.find((one) => one.suite === state.suite);
 const picked = () => (state.pick ? state.pick.split("|").filter((name) => name in board().rows) : []);
 const rowsOf = (from) => all("tr[data-name]", from);
-const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-const near = (value) => (value === null || value === undefined ? "–" : value.toFixed(2).replace(/^-?0\.00$/, "0.00"));
+const visibleNames = () => rowsOf(section()).filter((row) => !row.hidden).map((row) => row.dataset.name);
+const recipe = () => board().recipes.find((one) => one.label === state.recipe) ?? board().recipes[0];
+const changed = () => LIVE.some((key) => state[key] !== initial[key]);
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -23,7 +31,7 @@ function readAddress() {
   if (!board()) state.suite = data[0].suite;
   if (!given.has("pick")) {
     const rows = rowsOf(section()).map((row) => row.dataset.name);
-    state.pick = [...new Set([...rows.slice(0, 3), ...rows.filter((name) => name === "rope")])].join("|");
+    state.pick = [...new Set([...rows.slice(0, 4), ...rows.filter((name) => name === "rope")])].join("|");
   }
 }
 
@@ -38,22 +46,68 @@ function change(values) {
   update();
 }
 
+/* Weight of each task; 1 where the address says nothing that is a number. */
+function weights() {
+  const given = state.weights.split("|");
+  const weight = (n) => (given[n] === undefined || given[n] === "" || !(Number(given[n]) >= 0) ? 1 : Math.min(4, Number(given[n])));
+  return Object.fromEntries(Object.keys(board().tasks).map((task, n) => [task, weight(n)]));
+}
+
+/* Whether an encoding has the properties that are asked for. */
+function eligible(row) {
+  const own = board().rows[row.dataset.name];
+  return (!state.learned || !row.dataset.failed) && (!state.fused || FUSED.includes(own.about["fused attention"])) &&
+    (!state.checked || own.about["compared with"] !== "second-hand") &&
+    (!(Number(state.step) > 0) || (own.step_time !== null && own.step_time <= Number(state.step)));
+}
+
 function visible(row) {
-  const about = board().rows[row.dataset.name];
-  const text = [row.dataset.name, ...Object.values(about.about)].join(" ").toLowerCase();
-  const time = about.numbers.step_time;
-  return state.find.toLowerCase().split(/\s+/).every((word) => text.includes(word)) &&
-    (!state.learned || !row.dataset.failed) && (!state.only || picked().includes(row.dataset.name)) &&
-    (!(Number(state.step) > 0) || (time !== null && time <= Number(state.step)));
+  const text = [row.dataset.name, ...Object.values(board().rows[row.dataset.name].about)].join(" ").toLowerCase();
+  return eligible(row) && state.find.toLowerCase().split(/\s+/).every((word) => text.includes(word)) &&
+    (!state.only || picked().includes(row.dataset.name));
+}
+
+function updateLive() {
+  live = new Map();
+  if (!changed()) return;
+  const groups = [...section().querySelector("table").tBodies].map((body) => rowsOf(body).filter(eligible).map((row) => row.dataset.name));
+  const choice = { weights: weights(), from: Number(state.from) || 1, to: Number(state.to) || Infinity, recipe: state.recipe };
+  live = liveRows(board(), choice, groups);
+}
+
+/* Text and number to sort by of a cell, of what was chosen; null where the board's own stay. */
+function liveCell(own, key) {
+  const short = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^0\./, "."));
+  const task = key.startsWith("score.") ? key.slice(6) : "";
+  if (task) return own && [short(own.tasks[task]), own.tasks[task] ?? ""];
+  const cells = {
+    score: () => [short(own.score, 3), own.score],
+    rank_low: () => [own.low === null ? "–" : own.low === own.high ? `${own.low}` : `${own.low}–${own.high}`, own.low ?? ""],
+    p_first: () => [short(own.first), own.first ?? ""],
+    rate_low: () => (own.band ? [`${short(own.band[0])}–${short(own.band[1])}`, own.band[0]] : ["–", ""]),
+    low: () => ["–", ""],
+  };
+  return key in cells ? (own ? cells[key]() : ["–", ""]) : null;
+}
+
+function fillCells(row) {
+  for (const cell of all("td[data-key]", row)) {
+    cell.dataset.text ??= cell.textContent;
+    cell.dataset.number ??= cell.dataset.value;
+    const [text, value] = (changed() && liveCell(live.get(row.dataset.name), cell.dataset.key)) || [cell.dataset.text, cell.dataset.number];
+    if (cell.textContent !== text) cell.textContent = text;
+    cell.dataset.value = value;
+  }
 }
 
 function sortRows(body) {
   const rows = rowsOf(body);
   rows.forEach((row, place) => { row.dataset.place ??= place; });
+  const place = (row) => (changed() ? -(live.get(row.dataset.name)?.score ?? -1) : Number(row.dataset.place));
   const cell = (row) => all("[data-key]", row).find((one) => one.dataset.key === state.sort)?.dataset.value ?? "";
   rows.sort((a, b) => {
     const [x, y] = [cell(a), cell(b)];
-    if (!state.sort || x === y) return a.dataset.place - b.dataset.place;
+    if (!state.sort || x === y) return place(a) - place(b) || a.dataset.place - b.dataset.place;
     if (x === "" || y === "") return x === "" ? 1 : -1;
     const order = isNaN(x) || isNaN(y) ? x.localeCompare(y) : x - y;
     return state.down ? -order : order;
@@ -62,11 +116,12 @@ function sortRows(body) {
 }
 
 function updateTable() {
-  all(".board").forEach((one) => { one.hidden = one !== section(); });
+  all(".board, .verdict").forEach((one) => { one.hidden = one.dataset.suite !== state.suite; });
   const table = section().querySelector("table");
   table.dataset.show = `main ${state.show}`;
   let count = 0;
   for (const body of table.tBodies) {
+    rowsOf(body).forEach(fillCells);
     sortRows(body);
     let own = 0;
     for (const row of rowsOf(body)) {
@@ -86,9 +141,51 @@ function updateTable() {
   $("count").textContent = `${count} of ${rowsOf(table).length} encodings`;
 }
 
+/* Who is first under the choice, in one sentence. */
+function updateAnswer() {
+  const first = rowsOf(section().querySelector("tbody")).filter((row) => !row.hidden).slice(0, 3);
+  const said = first.map((row) => {
+    const own = live.get(row.dataset.name);
+    return own ? `${row.dataset.name} ${near(own.score)}${own.first === null ? "" : ` (P(first) ${near(own.first)})`}` : row.dataset.name;
+  });
+  $("answer").textContent = !changed() ? "As ranked: equal weights, all lengths beyond L, the learning rate of the lowest loss."
+    : said.length ? `By your choice: ${said.join(", ")}. Rank and P(first) are of the rows that fit it, from 1,000 resamples of the blocks; the board's own ranks use a test.`
+      : "No encoding fits your choice.";
+  $("answer").classList.toggle("chosen", changed());
+}
+
+function fill(select, values, chosen) {
+  select.replaceChildren(...values.map(([value, text]) => new Option(text, value)));
+  select.value = values.some(([value]) => value === chosen) ? chosen : values[0][0];
+}
+
 function updateControls() {
   for (const id of ["suite", "find", "show", "step"]) if ($(id) && $(id).value !== state[id]) $(id).value = state[id];
-  for (const id of ["learned", "only"]) $(id).checked = Boolean(state[id]);
+  for (const id of ["learned", "fused", "checked", "only"]) $(id).checked = Boolean(state[id]);
+  const own = board(), longest = Math.max(1, ...Object.values(own.recipes[0].at).flat(2).filter(Boolean));
+  const bounds = WINDOW.filter((x) => x < longest * 0.95);
+  fill($("recipe"), own.recipes.map((one, n) => [n ? one.label : "", one.label]), state.recipe);
+  fill($("from"), bounds.map((x) => [`${x}`, x === 1 ? "L" : `${x} L`]), state.from);
+  fill($("to"), [["", "the longest"], ...bounds.filter((x) => x > Number(state.from)).map((x) => [`${x}`, `${x} L`])], state.to);
+  fill($("task"), Object.entries(own.tasks), state.task);
+  if ($("weights").dataset.suite !== own.suite) {
+    $("weights").dataset.suite = own.suite;
+    $("weights").replaceChildren(...Object.entries(own.tasks).map(([task, title]) => {
+      const label = cell("label", title), slider = document.createElement("input");
+      Object.assign(slider, { type: "range", min: 0, max: 4, step: 0.5, name: task });
+      slider.addEventListener("input", () => {
+        const values = all("input", $("weights")).map((one) => one.value);
+        change({ weights: values.every((value) => value === "1") ? "" : values.join("|") });
+      });
+      label.append(slider, cell("span", ""));
+      return label;
+    }));
+  }
+  Object.values(weights()).forEach((weight, n) => {
+    const label = $("weights").children[n];
+    label.querySelector("input").value = weight;
+    label.querySelector("span").textContent = `× ${weight}`;
+  });
   const dark = state.theme ? state.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   if (state.theme) root.dataset.theme = state.theme;
   else delete root.dataset.theme;
@@ -96,62 +193,20 @@ function updateControls() {
   $("theme").onclick = () => change({ theme: dark ? "light" : "dark" });
 }
 
-function options(x, y) {
-  const axis = (more) => ({ ticks: { color: css("--muted"), ...more.ticks }, grid: { color: css("--line") }, ...more.rest,
-    title: { display: Boolean(more.title), text: more.title, color: css("--muted") } });
-  return { animation: false, maintainAspectRatio: false, scales: { x: axis(x), y: axis(y) } };
-}
-
-function draw(canvas, config) {
-  Chart.getChart(canvas)?.destroy();
-  new Chart(canvas, config);
+function mainChart() {
+  const names = picked().slice(0, MOST);
+  return curvesConfig(board(), recipe(), $("task").value, names, visibleNames().filter((name) => !names.includes(name)));
 }
 
 function updateCharts() {
-  const names = picked().slice(0, MOST);
-  const shown = rowsOf(section()).filter((row) => !row.hidden).map((row) => row.dataset.name);
-  const tasks = Object.values(board().tasks);
-  all(".panel:not(.wide)").slice(tasks.length).forEach((one) => {
-    Chart.getChart(one.firstChild)?.destroy();
-    one.remove();
-  });
-  while (all(".panel:not(.wide)").length < tasks.length) {
-    const panel = document.createElement("div");
-    panel.className = "panel";
-    panel.append(document.createElement("canvas"));
-    $("panels").append(panel);
-  }
-  all(".panel:not(.wide) canvas").forEach((canvas, place) => {
-    const own = tasks[place];
-    const points = (values) => own.at.map((x, n) => ({ x, y: values[n] }));
-    const line = (name, strong) => ({ label: name, data: points(own.mean[name]), pointRadius: 0, borderWidth: strong ? 2.5 : 0.7,
-      borderColor: strong ? board().rows[name].colour : css("--line"), order: strong ? 0 : 1, pointHitRadius: strong ? 8 : 0 });
-    const others = shown.filter((name) => !names.includes(name) && name in own.mean);
-    const drawn = [...names.filter((name) => name in own.mean).map((name) => line(name, true)), ...others.map((name) => line(name, false))];
-    const ticks = { callback: (x) => (x === 1 ? "L" : `${x} L`) };
-    const config = options({ rest: { type: "logarithmic" }, ticks }, { rest: { min: -0.02, max: 1.02 } });
-    config.scales.y.afterBuildTicks = (scale) => { scale.ticks = [0, 0.25, 0.5, 0.75, 1].map((value) => ({ value })); };
-    config.scales.x.afterBuildTicks = (scale) => { scale.ticks = [0.25, 0.5, 1, 2, 4, 8, 16, 32, 64].filter((x) => x >= scale.min && x <= scale.max * 1.01).map((value) => ({ value })); };
-    config.plugins = {
-      title: { display: true, text: own.title, color: css("--text"), align: "start" },
-      legend: { labels: { color: css("--text"), boxWidth: 14, boxHeight: 1, filter: (item) => names.includes(item.text) } },
-      tooltip: { mode: "nearest", filter: (item) => names.includes(item.dataset.label),
-        callbacks: { title: (items) => (items.length ? `${items[0].parsed.x} L` : ""),
-          label: (item) => `${item.dataset.label}: ${near(item.parsed.y)} (${near(own.low[item.dataset.label][item.dataIndex])} to ${near(own.high[item.dataset.label][item.dataIndex])})` } },
-    };
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", `${own.title}: exact match by length of ${names.join(", ")}`);
-    draw(canvas, { type: "line", data: { datasets: drawn }, options: { ...config, parsing: false } });
-  });
-  const points = shown.map((name) => ({ name, x: board().rows[name].numbers.step_time, y: board().rows[name].numbers.score }))
-    .filter((point) => point.x !== null && point.y !== null);
-  const config = options({ rest: { type: "logarithmic" }, title: "step time, nope = 1" }, { rest: { min: 0, max: 1 }, title: "score" });
-  config.plugins = { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${item.raw.name}: ${near(item.raw.y)}, ${near(item.raw.x)} ×` } } };
-  config.onClick = (event, found) => { if (found.length) showCard(points[found[0].index].name); };
-  draw($("cost"), { type: "scatter", options: config, data: { datasets: [{ data: points, pointHitRadius: 6,
-    pointRadius: points.map((point) => (names.includes(point.name) ? 7 : 4)),
-    backgroundColor: points.map((point) => (names.includes(point.name) ? board().rows[point.name].colour : css("--muted"))) }] } });
-  $("cost").parentElement.hidden = !points.length;
+  const config = mainChart(), names = picked().slice(0, MOST);
+  draw($("curves"), config);
+  $("curves").setAttribute("aria-label", `${config.options.plugins.title.text}, of ${names.join(", ") || "no encoding"}`);
+  const point = (name) => ({ name, x: board().rows[name].step_time, y: (changed() ? live.get(name)?.score : board().rows[name].score) ?? null, colour: board().rows[name].colour });
+  const ranked = rowsOf(section().querySelector("tbody")).filter((row) => !row.hidden).map((row) => point(row.dataset.name));
+  const points = ranked.filter((one) => one.x !== null && one.y !== null);
+  $("cost").parentElement.hidden = $("cost-title").hidden = !points.length;
+  if (points.length) draw($("cost"), costConfig(points, names, (name) => change({ card: name })));
 }
 
 function cell(kind, text) {
@@ -160,42 +215,43 @@ function cell(kind, text) {
   return made;
 }
 
-function updateNumbers() {
-  $("numbers").replaceChildren(...Object.values(board().tasks).map((own) => {
-    const table = document.createElement("table");
-    table.createCaption().textContent = `${own.title}, by length in multiples of L`;
-    const head = table.insertRow();
-    head.append(cell("th", "encoding"), ...own.at.map((x) => cell("th", x)));
-    for (const name of picked().filter((one) => one in own.mean)) {
-      const row = table.insertRow();
-      row.append(cell("th", name), ...own.mean[name].map((value) => cell("td", near(value))));
-    }
-    return table;
-  }));
+function curveTable() {
+  const task = $("task").value, curves = picked().map((name) => [name, curveOf(recipe(), task, name)]).filter(([, own]) => own);
+  return [["encoding", ...(curves[0]?.[1].at ?? [])], ...curves.map(([name, own]) => [name, ...own.mean.map(near)])];
 }
 
-function showCard(name) {
-  const about = board().rows[name];
+function updateNumbers() {
+  const table = document.createElement("table");
+  table.createCaption().textContent = `${board().tasks[$("task").value]}, score by length in multiples of L`;
+  curveTable().forEach((cells, n) => table.insertRow().append(...cells.map((text, m) => cell(n && m ? "td" : "th", text))));
+  $("numbers").replaceChildren(table);
+}
+
+function updateCard() {
+  const name = state.card in board().rows ? state.card : picked()[0], about = board().rows[name];
+  $("card").hidden = !about;
+  if (!about) return;
   const list = document.createElement("dl");
   for (const [key, text] of Object.entries(about.about)) {
     const link = { paper: about.link, "authors' code": text.startsWith("https://") ? text : "" }[key];
     const value = cell("dd", link ? "" : text);
-    if (link) {
-      const made = cell("a", text);
-      made.href = link;
-      value.append(made);
-    }
+    if (link) value.append(Object.assign(cell("a", text), { href: link }));
     list.append(cell("dt", key), value);
   }
-  $("card").replaceChildren(cell("h2", name), list);
-  $("card").hidden = false;
+  if (about.step_time !== null) list.append(cell("dt", "step time"), cell("dd", `${near(about.step_time)} × nope`));
+  $("card-text").replaceChildren(cell("h2", name), list);
+  $("attention").parentElement.hidden = !about.attention;
+  if (about.attention) draw($("attention"), attentionConfig(about.attention, about.colour));
 }
 
 function update() {
   updateControls();
+  updateLive();
   updateTable();
+  updateAnswer();
   updateCharts();
   updateNumbers();
+  updateCard();
 }
 
 function pick(name) {
@@ -204,25 +260,23 @@ function pick(name) {
   change({ pick: next.join("|") });
 }
 
-function asCsv() {
+function tableCsv() {
   const table = section().querySelector("table");
   const cells = (row) => [...row.cells].slice(1).filter((one) => one.offsetParent !== null);
-  const quoted = (text) => `"${(/^[=+\-@\t\r]/.test(text) ? "'" : "") + text.replaceAll('"', '""')}"`;
   const rows = [table.tHead.rows[0], ...rowsOf(table).filter((row) => !row.hidden)];
-  return rows.map((row) => cells(row).map((one) => quoted(one.textContent.trim())).join(",")).join("\n") + "\n";
+  return rows.map((row) => quoted(cells(row).map((one) => one.textContent.trim()))).join("");
 }
 
 for (const id of ["find", "step"]) $(id).addEventListener("input", () => change({ [id]: $(id).value }));
-$("show").addEventListener("change", () => change({ show: $("show").value }));
-$("suite")?.addEventListener("change", () => { $("card").hidden = true; change({ suite: $("suite").value, sort: "", down: "" }); });
-for (const id of ["learned", "only"]) $(id).addEventListener("change", () => change({ [id]: $(id).checked ? "1" : "" }));
-$("controls").addEventListener("submit", (event) => event.preventDefault());
-$("csv").addEventListener("click", () => {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([asCsv()], { type: "text/csv" }));
-  link.download = `${state.suite}.csv`;
-  link.click();
-});
+for (const id of ["show", "recipe", "from", "to", "task"]) $(id).addEventListener("change", () => change({ [id]: $(id).value }));
+$("suite")?.addEventListener("change", () => change({ ...initial, theme: state.theme, suite: $("suite").value, pick: state.pick }));
+for (const id of ["learned", "fused", "checked", "only"]) $(id).addEventListener("change", () => change({ [id]: $(id).checked ? "1" : "" }));
+all("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
+$("reset").addEventListener("click", () => change(Object.fromEntries(LIVE.map((key) => [key, initial[key]]))));
+$("csv").addEventListener("click", () => download(`${state.suite}.csv`, tableCsv(), "text/csv"));
+$("png").addEventListener("click", () => $("curves").toBlob((blob) => download(`${$("task").value}.png`, blob)));
+$("svg").addEventListener("click", () => download(`${$("task").value}.svg`, asSvg(mainChart(), 900, 450), "image/svg+xml"));
+$("chart-csv").addEventListener("click", () => download(`${$("task").value}.csv`, curveTable().map(quoted).join(""), "text/csv"));
 $("share").addEventListener("click", async () => {
   writeAddress();
   await navigator.clipboard?.writeText(location.href).catch(() => {});
@@ -232,15 +286,19 @@ $("share").addEventListener("click", async () => {
 for (const head of all("thead th[data-key]")) {
   head.addEventListener("click", () => {
     const key = head.dataset.key, again = state.sort === key;
-    const down = again ? !state.down : head.classList.contains("number") && !["rank_low", "weighted_low", "step_time"].includes(key);
+    const down = again ? !state.down : head.classList.contains("number") && !["rank_low", "step_time", "text"].includes(key);
     change({ sort: key, down: down ? "1" : "" });
   });
 }
 for (const row of all("tr[data-name]")) {
   row.querySelector("input").addEventListener("change", () => pick(row.dataset.name));
-  row.querySelector(".name").addEventListener("click", () => showCard(row.dataset.name));
+  row.querySelector(".name").addEventListener("click", () => {
+    change({ card: row.dataset.name });
+    $("card").scrollIntoView({ block: "nearest" });
+  });
 }
 addEventListener("hashchange", () => { readAddress(); update(); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", update);
+$("tune").open = !matchMedia("(max-width: 700px)").matches;
 readAddress();
 update();
