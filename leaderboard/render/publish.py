@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from bench.result import reading
 from leaderboard.results.chosen import nothing_published
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
+from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
@@ -51,6 +52,7 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     from leaderboard.figures import plots
     from leaderboard.figures.style import as_svg
 
+    yield from ((path, as_svg(figure)) for path, figure in text_figures(published))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):
@@ -59,6 +61,17 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
             if encoding not in drawn:
                 drawn.add(encoding)
                 yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(plots.one_encoding(board, encoding))
+
+
+def text_figures(published: Published) -> Iterator[tuple]:
+    """Path and figure of each suite of real text that shares encodings with the main suite."""
+    from leaderboard.figures import plots
+
+    main = next(iter(published.boards.values()))
+    for suite, board in published.texts.items():
+        if compared := compare(main, text := measured(board)):
+            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared.apart.index[:3], "rope"]
+            yield f"{IMAGES}/{suite}/transfer.svg", plots.on_text(main, text, strong)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:

@@ -101,6 +101,13 @@ class Published:
         return found
 
     @cached_property
+    def texts(self) -> Mapping[str, Board]:
+        """Suite → board of every suite of real text: corpora, sizes and training lengths."""
+        names = [name for name in published_suites(self.folder) if name == TEXT or name.startswith(f"{TEXT}-")]
+        runs = ((name, read_published(self.folder, name)) for name in names)
+        return {name: Board(one) for name, one in runs if len(one)}
+
+    @cached_property
     def cards(self) -> Mapping[str, Card]:
         return read_cards(self.folder)
 

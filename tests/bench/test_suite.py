@@ -23,7 +23,7 @@ def test_shipped_suites_are_complete(name):
     suite = load_suite(name)
     assert suite.name == name
     ranked = {"copying", "addition", "parity", "key_retrieval", "sorting"}
-    only = {"language": {"language"}, "text": {"text"}, "text-python": {"text"}}
+    only = {"language": {"language"}, "text": {"text"}, "text-python": {"text"}, "text-medium": {"text"}, "text-standard": {"text"}}
     assert {t.task for t in suite.tasks} == only.get(name, ranked)
     for spec in suite.tasks:
         lengths = suite.test_lengths(spec.task)
