@@ -87,7 +87,8 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 
 def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end), ``format`` (the version of the file format), and further tests."""
-    read = {f"run.{column.key}" for column in RUN.values() if column.key} | {f"at.{column.key}" for column in BY_LENGTH.values() if "." not in column.key}
+    read = {f"run.{column.key}" for column in RUN.values() if column.key}
+    read |= {f"at.{column.key}" for column in BY_LENGTH.values() if "." not in column.key}
     computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
     assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(
         LengthScore, "at"

@@ -6,8 +6,8 @@ import pytest
 from synthetic_results import board, frame, result, spread, suite
 
 from bench.suites.suite import load_suite
-from leaderboard.render.published import Published
 from leaderboard.render.publish import render_published
+from leaderboard.render.published import Published
 from leaderboard.results.store import write_if_changed
 from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board

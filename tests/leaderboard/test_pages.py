@@ -25,7 +25,7 @@ class Made:
     cards: dict
 
     folder = Path("none")
-    findings = ()
+    findings, texts = (), {}
 
     @property
     def boards(self):
