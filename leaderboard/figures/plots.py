@@ -201,6 +201,25 @@ def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
     return figure
 
 
+def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Figure":
+    """Rise of bits per character against the score on synthetic tasks, of encodings that have both.
+
+    Arguments:
+        text: see ``leaderboard.stats.on_text.measured``.
+    """
+    figure, (axes,) = new_figure(4.0)
+    both = text.join(board.rows.set_index("encoding")["score"], how="inner")
+    for row in both.itertuples():
+        strong = row.Index in highlighted
+        axes.plot(row.score, row.rise, "o", color=colour(str(row.Index)) if strong else FAINT, ms=7 if strong else 5)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(f"score of suite {board.suite}")
+    axes.set_ylabel("rise of bits per character")
+    name_points(axes, [(row.score, row.rise, str(row.Index)) for row in both.itertuples() if row.Index in highlighted])
+    headline(figure, "Rise of bits on real text against the score on synthetic tasks; lower is better")
+    return figure
+
+
 def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
     """Write names to the right of points, higher or lower where they would cover one of them, with a thin line then.
 

@@ -11,6 +11,7 @@ import tasks
 from bench.findings.verdict import comparison, forest
 from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import PAGES, page_name
+from leaderboard.stats.on_text import MEASURES, compare, measured
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 
@@ -20,7 +21,7 @@ from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
-README, FINDINGS, SUITES = "README.md", "findings.md", "suites"
+README, FINDINGS, ON_TEXT, SUITES = "README.md", "findings.md", "text.md", "suites"
 FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
 """Field of the bibliography → its name on pages."""
 
@@ -56,6 +57,8 @@ def text_files(published: Published) -> dict[str, str]:
     files = {README: front_page(published)}
     if published.findings:
         files[FINDINGS] = render("findings.md.j2", findings=published.findings, comparison=comparison)
+    if published.texts:
+        files[ON_TEXT] = text_page(published)
     for board in boards.values():
         files[f"{SUITES}/{board.suite}.md"] = suite_page(board)
         files |= {f"{SUITES}/{board.suite}-{task}.md": task_page(board, task) for task in board.tasks}
@@ -76,6 +79,7 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
     return render(
         template,
         up=up,
+        published=published,
         better=better / pairs if pairs else 0,
         inside=significant_pairs(boards[0], first),
         elsewhere=[
@@ -90,6 +94,23 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         name=code,
         needs=needs(boards[0]),
         date=max(one.all_runs["finished"].max() for one in boards)[:10],
+    )
+
+
+def text_page(published: Published) -> str:
+    """Real text: a table for each suite, and how the order of the main suite goes with it."""
+    main, tables = next(iter(published.boards.values())), {name: measured(one) for name, one in published.texts.items()}
+    compared = {name: found for name, table in tables.items() if (found := compare(main, table))}
+    return render(
+        "text.md.j2",
+        board=main,
+        boards=published.texts,
+        tables={name: rows_of(table.reset_index()) for name, table in tables.items()},
+        measures=MEASURES,
+        compared=compared,
+        tasks=[*main.tasks, "overall"],
+        taus={name: one.taus.set_index(["task", "measure"]) for name, one in compared.items()},
+        name=code,
     )
 
 

@@ -24,6 +24,7 @@ import tasks
 from bench.result import reading
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
 from leaderboard.results.frame import nothing_published
+from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
@@ -52,6 +53,7 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     from leaderboard.figures import plots
     from leaderboard.figures.style import as_svg
 
+    yield from ((path, as_svg(figure)) for path, figure in text_figures(published))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):
@@ -61,6 +63,17 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
                 drawn.add(encoding)
                 figure = plots.one_encoding(board, encoding, attention(encoding))
                 yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
+
+
+def text_figures(published: Published) -> Iterator[tuple]:
+    """Path and figure of each suite of real text that shares encodings with the main suite."""
+    from leaderboard.figures import plots
+
+    main = next(iter(published.boards.values()))
+    for suite, board in published.texts.items():
+        if compared := compare(main, text := measured(board)):
+            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared.apart.index[:3], "rope"]
+            yield f"{IMAGES}/{suite}/transfer.svg", plots.on_text(main, text, strong)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:

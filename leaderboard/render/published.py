@@ -104,6 +104,13 @@ class Published:
         return found
 
     @cached_property
+    def texts(self) -> Mapping[str, Board]:
+        """Suite → board of every suite of real text: corpora, sizes and training lengths."""
+        names = [name for name in published_suites(self.folder) if name == TEXT or name.startswith(f"{TEXT}-")]
+        runs = ((name, read_published(self.folder, name)) for name in names)
+        return {name: Board(one) for name, one in runs if len(one)}
+
+    @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
         outcomes, order = read_outcomes(self.folder / "results" / OUTCOMES), [*RULES]

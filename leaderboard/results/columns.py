@@ -69,6 +69,8 @@ BY_LENGTH = {
     "count": Column(int, "number of test examples", "count"),
     "tokens": Column(int, "number of answer tokens", "tokens"),
     "chance": Column(float, "exact match expected of guessing", "chance"),
+    "nll_other": Column(float, "as nll, with the text before the last L characters from elsewhere; or null", "other.nll"),
+    "needle": Column(float, "exact match on a number that stands at the beginning of the text; or null", "needle.exact"),
 }
 """Columns with one number per test length; in the frame of runs each cell is an array, ascending by length."""
 

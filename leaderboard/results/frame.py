@@ -59,8 +59,11 @@ def cells_of(result: Result) -> list[Any]:
         "final_loss": result.loss[-1][1] if result.loss else None,
     }
     cells: list[Any] = [computed[name] if name in computed else GETTERS[name](result) for name in RUN]
+    further = {test: {score.length: score for score in scores} for test, scores in result.further.items()}
     for name, column in BY_LENGTH.items():
-        values = [getattr(score, name) for score in result.scores]
+        test, _, field = column.key.rpartition(".")
+        scores = [further.get(test, {}).get(score.length) if test else score for score in result.scores]
+        values = [getattr(score, field, np.nan) for score in scores]
         cells.append(values if name == "first_wrong" else np.array(values, column.kind))
     return [*cells, result.versions]
 

@@ -24,7 +24,7 @@ def test_shipped_suites_are_complete(name):
     suite = load_suite(name)
     assert suite.name == name
     ranked = {"copying", "addition", "parity", "key_retrieval", "sorting"}
-    only = {"text": {"text"}, "text-python": {"text"}}
+    only = {name: {"text"} for name in ("text", "text-python", "text-medium", "text-standard")}
     assert {t.task for t in suite.tasks} == only.get(name, ranked)
     for spec in suite.tasks:
         lengths = suite.test_lengths(spec.task)

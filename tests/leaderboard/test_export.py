@@ -64,8 +64,9 @@ def test_every_format_gives_back_the_results(tmp_path, form):
                 for part in column.key.split(".") if column.key else ():
                     wanted = getattr(wanted, part)
                 assert not column.key or same(row[name], wanted), name
-            for name in set(BY_LENGTH) - {"first_wrong"}:
-                assert same(row[name], getattr(score, name)), name
+            for name, column in BY_LENGTH.items():
+                assert "." in column.key or name == "first_wrong" or same(row[name], getattr(score, name)), name
+            assert pd.isna(row["nll_other"]) and pd.isna(row["needle"]), "of text alone"
             assert json.loads(row["first_wrong"]) == score.first_wrong
             assert json.loads(row["settings"]) == run.encoding.settings
             assert same(row["final_loss"], run.loss[-1][1] if run.loss else None)
@@ -86,7 +87,8 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 
 def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end), ``format`` (the version of the file format), and further tests."""
-    read = {f"run.{column.key}" for column in RUN.values() if column.key} | {f"at.{name}" for name in BY_LENGTH}
+    read = {f"run.{column.key}" for column in RUN.values() if column.key}
+    read |= {f"at.{column.key}" for column in BY_LENGTH.values() if "." not in column.key}
     computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
     assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(
         LengthScore, "at"

@@ -27,7 +27,7 @@ class Made:
     known: dict
 
     folder = Path("none")
-    findings = ()
+    findings, texts = (), {}
 
     def declared(self, name):
         return self.known.get(name)

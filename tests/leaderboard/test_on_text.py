@@ -1,0 +1,72 @@
+"""Runs on real text: bits per character, the worth of far text, and the page that compares them with synthetic tasks."""
+
+from math import log
+
+import pytest
+from synthetic_results import board, frame, result, spread, suite
+
+from bench.suites.suite import load_suite
+from leaderboard.render.publish import render_published
+from leaderboard.render.published import Published
+from leaderboard.results.store import write_if_changed
+from leaderboard.stats.on_text import compare, measured
+from leaderboard.stats.rows import Board
+
+TEXT = load_suite("text")
+RISES = {"nope": 2.0, "rope": 3.0, "alibi": 0.0, "t5": 1.0, "fire": 0.5, "kerple_log": 0.25}
+
+
+def text_run(encoding: str, seed: int, rise: float):
+    """Two bits at L = 64 and below, ``rise`` more at the longest length; a bit more where far text is from elsewhere."""
+    bits = [2, 2, 2 + rise / 3, 2 + rise / 2, 2 + rise]
+    made = result(TEXT, "text", encoding, seed, [0] * 5, score_is="bits", symbols=64)
+    scores = [score.model_copy(update={"nll": b * log(2)}) for score, b in zip(made.scores, bits, strict=True)]
+    other = [score.model_copy(update={"nll": (b + 1) * log(2)}) for score, b in zip(scores[2:], bits[2:], strict=True)]
+    needle = [score.model_copy(update={"exact": 0.5}) for score in scores[1:]]
+    return made.model_copy(update={"scores": scores, "further": {"other": other, "needle": needle}})
+
+
+def text_runs():
+    return [text_run(name, seed, rise + 0.1 * seed) for name, rise in RISES.items() for seed in range(3)]
+
+
+def test_measures_are_the_bits_that_the_runs_have():
+    found = measured(Board(frame(text_runs())))
+    assert list(found.index) == ["alibi", "kerple_log", "fire", "t5", "nope", "rope"]
+    for name, rise in RISES.items():
+        row = found.loc[name]
+        assert [*row[["near", "far", "rise", "worth", "needle"]]] == pytest.approx([2, 2.1 + rise, 0.1 + rise, 1, 0.5])
+        assert row["rise_low"] < row["rise"] < row["rise_high"], "also below 0 and above 1"
+    assert found.loc["alibi", "rise_low"] < 0 < found.loc["alibi", "rank_low"]
+
+
+def test_an_encoding_without_a_seed_is_left_out():
+    runs = [run for run in text_runs() if (run.encoding.name, run.seed) != ("rope", 1)]
+    assert {*measured(Board(frame(runs))).index} == {*RISES} - {"rope"}
+
+
+def synthetic():
+    """The better on synthetic tasks, the smaller the rise on text; but for kerple_log, which fails the tasks."""
+    scores = {name: 0.9 - rise / 4 for name, rise in RISES.items()} | {"kerple_log": 0.05}
+    return spread(suite(name="small", version=9), {name: (1, 1, score, score) for name, score in scores.items()})
+
+
+def test_the_comparison_finds_the_order_and_its_exception():
+    found = compare(board(synthetic()), measured(Board(frame(text_runs()))))
+    assert found is not None and found.apart.index[0] == "kerple_log"
+    taus = found.taus.set_index(["task", "measure"])["tau"]
+    assert taus["overall", "rise"] == pytest.approx((11 - 4) / 15), "kerple_log is in the wrong order with four of five"
+    few = board([run for run in synthetic() if run.encoding.name in ("nope", "rope")])
+    assert compare(few, measured(Board(frame(text_runs())))) is None
+
+
+def test_the_page_of_text(tmp_path):
+    for name, runs in {"small": synthetic(), "text": text_runs()}.items():
+        for encoding in RISES:
+            lines = [run.model_dump_json() + "\n" for run in runs if run.encoding.name == encoding]
+            write_if_changed(tmp_path / f"results/{name}/{encoding}.jsonl", "".join(lines).encode())
+    render_published(tmp_path)
+    page = (tmp_path / "text.md").read_text()
+    assert list(Published(tmp_path).boards) == ["small"], "text has tables of its own"
+    assert "| `alibi` | 2.00 | 2.10 | .10 |" in page and "version 9, with text" in page
+    assert "text.md" in (tmp_path / "README.md").read_text() and (tmp_path / "images/text/transfer.svg").is_file()
