@@ -61,6 +61,7 @@ class JobWorker:
         )
         self.start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) + 1
         self.tally = Progress([])
+        self.failed: set[Run] = set()
         self.first_steps: dict[Run, int] = {}
         """First step that each run reported."""
         self.progressed = False
@@ -76,24 +77,23 @@ class JobWorker:
                 return self.give_up(NO_GPU)
             self.pool.gpus = visible
         for _ in range(MOST_TRIES):
-            todo = self.unfinished()
-            if free := [run for run in todo if not is_locked(run.folder(self.out))]:
+            if free := [run for run in self.unfinished() if not is_locked(run.folder(self.out))]:
                 say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.start} on {platform.node()}")
                 self.tally = Progress(free)
                 self.pool.execute(free, self.out, self.on_event)
                 if any(not event.run.failure(self.out) for event in self.tally.failed):
                     return self.give_up(UNSAVED)
-                todo = self.unfinished()
-            if not todo:
+                self.failed |= {event.run for event in self.tally.failed}
+            if not (todo := self.unfinished()):
                 return 0
             time.sleep(RETRY_LOCKED_S)
         say(f"another process is still working on {', '.join(map(str, todo))}: left to it")
         return 0
 
     def unfinished(self) -> list[Run]:
-        """Runs of the share that have not ended. One whose result is damaged is among them: it fails, with the reason, and the
-        others go on."""
-        return [run for run in self.runs if run.state(self.out) not in ("done", "diverged", "failed")]
+        """Runs of the share that have not ended. One whose result is damaged is among them until it fails here."""
+        ended = ("done", "diverged", "failed")
+        return [run for run in self.runs if run not in self.failed and run.state(self.out) not in ended]
 
     def on_event(self, event: Event) -> None:
         """Log an event, and note progress."""

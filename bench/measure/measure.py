@@ -150,9 +150,8 @@ def measure_cards(names: Iterable[str], known: Mapping[str, Card]) -> dict[str, 
         known: existing cards, by name. Cards of other encodings are kept.
     """
     cards, length = dict(known), cost_setup()[1].train_tokens
-    for name in sorted(set(names)):
-        if is_built_in(name):  # the name in a result must not run code of a plugin
-            cls, card = get_encoding(name), cards.get(name)
-            if not (card and card.source_sha256 == source_hash(cls) and card.costs[0].length == length):
-                cards[name] = measure_encoding(cls)
+    for name in filter(is_built_in, sorted(set(names))):  # the name in a result must not run code of a plugin
+        cls, card = get_encoding(name), cards.get(name)
+        if not (card and card.source_sha256 == source_hash(cls) and card.costs[0].length == length):
+            cards[name] = measure_encoding(cls)
     return cards

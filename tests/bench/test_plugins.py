@@ -24,7 +24,7 @@ from bench.plugins.references import absolute, references_in
 from bench.plugins.registry import get_encoding, is_built_in
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
-from bench.runs.worker import RunRequest
+from bench.runs.worker import RunRequest, Source
 from bench.suites.suite import Suite, load_suite, validated
 from tasks import InputError
 
@@ -143,7 +143,7 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
         order.load_encoding()
     (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("rope"), ["rope"], ["copying"]))
     with pytest.raises(InputError, match="the source of rope changed"):
-        replace(order, source="0" * 64).load_encoding()
+        replace(order, source=Source(sha256="0" * 64)).load_encoding()
 
 
 def test_paths_in_a_suite_are_relative_to_its_file(here, monkeypatch):
