@@ -138,7 +138,8 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
     def guarded(hook: str, run: Callable, arguments: tuple[Any, ...]) -> Any:
         given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
         at = given["at"]
-        tensors = tensors_in(given | {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()})
+        read = {"at.ids": at.ids, "at.shared": at.shared, "at.state": at.state, "at.h": at.source and at.source()}
+        tensors = tensors_in(given | read)
         before = [tensor.nan_to_num() for tensor in tensors.values()]
         output = located(subject, hook, run, *arguments)
         where = f"`{hook}` of {subject.plugin.info.name}"
