@@ -7,5 +7,4 @@
     ranks.py        blocks: intervals, a test of all pairs, rank intervals, P(first) under random weights of tasks
     rows.py         the frame of rows
     reliability.py  how far the order can be trusted, for each suite
-    transfer.py     the comparison of synthetic tasks with text
 """

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from .rates import at_an_end
 from .rows import Board, means
 from .scores import cells
-from .transfer import tau
 
 FLOOR, CEILING = 0.02, 0.98
 """Chance-corrected scores at one length under and over which a cell says nothing about an order."""
@@ -81,3 +80,10 @@ def halves(blocks: Float[np.ndarray, "R B"], splits: int = 200) -> float:
         order = rng.permutation(count)
         found.append(float(tau(blocks[:, order[: count // 2]].mean(1), blocks[:, order[count // 2 :]].mean(1))))
     return float(np.nanmean(found))
+
+
+def tau(x: Float[np.ndarray, "*B N"], y: Float[np.ndarray, "*B N"]) -> Float[np.ndarray, "*B"]:
+    """Kendall's τ-b along the last axis; NaN where one side is constant."""
+    dx, dy = (np.sign(a[..., :, None] - a[..., None, :]) for a in (x, y))
+    with np.errstate(invalid="ignore"):
+        return (dx * dy).sum((-1, -2)) / np.sqrt((dx**2).sum((-1, -2)) * (dy**2).sum((-1, -2)))

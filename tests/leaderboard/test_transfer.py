@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from leaderboard.stats.transfer import predicted, share_better, tau, transfer
+from examples.transfer import predicted, share_better, transfer
+from leaderboard.stats.reliability import tau
 
 
 @settings(max_examples=50, deadline=None)

@@ -23,15 +23,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
+from leaderboard.stats.reliability import tau
+
 REPLICATES = 10_000
 LOWER_IS_BETTER = {"far": True, "rise": True, "worth": False}
-
-
-def tau(x: Float[np.ndarray, "*B N"], y: Float[np.ndarray, "*B N"]) -> Float[np.ndarray, "*B"]:
-    """Kendall's τ-b along the last axis; NaN where one side is constant."""
-    dx, dy = (np.sign(a[..., :, None] - a[..., None, :]) for a in (x, y))
-    with np.errstate(invalid="ignore"):
-        return (dx * dy).sum((-1, -2)) / np.sqrt((dx**2).sum((-1, -2)) * (dy**2).sum((-1, -2)))
 
 
 def transfer(scores: pd.DataFrame, text: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
