@@ -6,7 +6,6 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -47,13 +46,8 @@ def common_options(
     pass
 
 
-commands: dict[str, Callable[..., Any]] = {
-    "run": run, "status": status, "probe": probe, "board": board, "publish": publish,
-    "show": show, "compare": compare, "reproduce": reproduce, "export": export, "data": data, "new": new, "check": check,
-    "submit": submit,
-}  # fmt: skip
-for name, command in commands.items():
-    app.command(name)(command)
+for command in (run, status, probe, board, publish, show, compare, reproduce, export, data, new, check, submit):
+    app.command()(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,7 +1,6 @@
 """Arguments and options that several commands share, and what several commands print."""
 
 import json
-import math
 import os
 import re
 import shlex
@@ -59,10 +58,7 @@ OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HEL
 Encodings = Annotated[
     list[str] | None,
     typer.Option(
-        "--encoding",
-        metavar="NAME",
-        parser=one(str),
-        help="Only these encodings (repeatable): names, files, or all built-in ones (all).",
+        "--encoding", metavar="NAME", parser=one(str), help="Only these (repeatable): names, files, all (built-in ones)."
     ),
 ]
 Tasks = Annotated[
@@ -91,15 +87,8 @@ def command_line(*words: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
-    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False), file=answer, flush=True)
-
-
-def finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: finite(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    print(json.dumps(finite, indent=1, ensure_ascii=False, allow_nan=False), file=answer, flush=True)
 
 
 def full_name(name: str) -> str:
