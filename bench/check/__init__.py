@@ -5,7 +5,7 @@ mistake is common, what to do.
 
     contract.py   info and settings; form of the hooks, no writes into arguments; what is declared of ids and tokens
     causality.py  no output depends on later tokens, on where a sequence ends, or on other rows of the batch
-    state.py      no state between passes, equal seeds give equal numbers, the state dict is the whole state
+    state.py      no state between passes, numbers drawn from at.generator alone, the state dict is the whole state
     numbers.py    finite numbers, a gradient for every parameter, devices
 
 ``run_checks.py`` runs them in a process in a sandbox, if this machine has one. A check is a function of a ``Subject`` that

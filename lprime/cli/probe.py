@@ -19,8 +19,7 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[NAME]... SUITE",
-            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess. The last one "
-            "is the suite.",
+            help="Probes (all by default): position, growth, similarity, context, needle, excess. The last one is the suite.",
             show_default=False,
         ),
     ],
