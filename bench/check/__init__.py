@@ -5,7 +5,7 @@ where the mistake is common, what to do.
 
     contract.py   info and settings; form of the hooks, no writes into arguments; what is declared of ids and tokens
     causality.py  no output depends on later tokens, on where a sequence ends, or on other rows of the batch
-    state.py      no state between passes, equal seeds give equal numbers, the state dict is the whole state
+    state.py      no state between passes, numbers drawn from at.generator alone, the state dict is the whole state
     numbers.py    finite numbers, a gradient for every parameter, devices
     task_rules.py  of a task: equal streams, sizes, answers, chance, tests that occur in training
 

@@ -25,15 +25,7 @@ from tasks import InputError
 from .checks import Fault, encoding_check
 from .subject import Subject, hidden_states, mode, plugin_classes
 
-ARGUMENTS = {
-    "positions": ("tokens", "at"),
-    "prepare": ("at",),
-    "embed": ("x", "at"),
-    "rotate": ("q", "k", "at"),
-    "bias": ("q", "k", "at"),
-    "attend": ("q", "k", "v", "bias", "at"),
-    "advance": ("q", "k", "bias", "mlp", "at"),
-}
+ARGUMENTS = {hook: tuple(inspect.signature(getattr(Encoding, hook)).parameters)[1:] for hook in HOOKS}
 """What the model passes to each hook."""
 NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …); training changes weights"
 HINTS = {

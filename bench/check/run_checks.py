@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 
 from bench.plugins import registry
 from bench.plugins.loading import package_files
@@ -26,6 +27,7 @@ TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
 MEMORY_LIMIT_GIB = 6.0
 """Some 2 GiB are address space that libraries reserve without using it."""
+NOT_RUN = "not run before the failed check is passed"
 
 
 def check_encoding(
@@ -45,40 +47,34 @@ def check_encoding(
     Raises:
         InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
-    start, pending, readable = time.monotonic(), load_checks(), plugin_paths(reference)
+    start, checks, readable = time.monotonic(), load_checks(), plugin_paths(reference)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
         sandbox = False
     code = Code(reference, readable, sandbox is False, TIME_LIMIT_S, MEMORY_LIMIT_GIB)
     header: dict[str, Any] = {}
     findings: list[CheckOutcome] = []
-
-    def add(finding: CheckOutcome) -> None:
-        pending.pop(0)
-        findings.append(finding)
-        on_finding(finding)
-
     try:
         with SealedProcess("bench.check.run_checks", code) as process:
-            while (message := process.receive())[0] != "done":
-                kind, _, values = message
-                if kind == "refused":
-                    raise InputError(str(values["text"]))
-                if not header:
-                    header, pending = values, load_checks(TASK_MODULES) if kind == "task" else pending
-                else:
-                    add(CheckOutcome(**values))
-    except SealedError as error:
+            kind, _, values = process.receive()
+            if kind == "refused":
+                raise InputError(str(values["text"]))
+            if kind == "task":
+                checks = load_checks(TASK_MODULES)
+            header = {name: str(values[name]) for name in ("encoding", "source_sha256")}
+            for _ in checks:
+                findings.append(CheckOutcome.model_validate(process.answer("finding")[1]))
+                on_finding(findings[-1])
+    except (SealedError, ValidationError) as error:
         if not header:
             raise InputError(f"{reference} cannot be checked: {error}") from None
-        if pending:
-            add(pending[0].outcome("failed", str(error), "fix this first; the other checks were not run"))
-    while pending:
-        add(pending[0].outcome("not run", "not run before the failed check is passed"))
+        advice = "fix this first; the other checks were not run"
+        findings.append(checks[len(findings)].outcome("failed", str(error), advice))
+        on_finding(findings[-1])
+        findings += [check.outcome("not run", NOT_RUN) for check in checks[len(findings) :]]
     files = [Path(parts(text)[0]) for text in references_in(reference)]
     unusual = list(unusual_lines({file.name: file.read_bytes() for file in files}))
-    seconds = round(time.monotonic() - start, 1)
-    return Report(**header, seconds=seconds, findings=findings, unusual=unusual)
+    return Report(**header, seconds=round(time.monotonic() - start, 1), findings=findings, unusual=unusual)
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -98,14 +94,11 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    kind, modules = ("task", TASK_MODULES) if is_task else ("encoding", MODULES)
+    kind, modules, go_on = ("task", TASK_MODULES, True) if is_task else ("encoding", MODULES, True)
     channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
     for check in load_checks(modules):
-        outcome, go_on = run_check(check, subject)
+        outcome, go_on = run_check(check, subject) if go_on else (check.outcome("not run", NOT_RUN), False)
         channel.send("finding", **outcome.model_dump())
-        if not go_on:
-            break
-    channel.send("done")
 
 
 def plugin_paths(reference: str) -> list[Path]:

@@ -87,7 +87,7 @@ class Quantity(Section):
 class Reading(Quantity):
     """The number that is read from a probe of each run: the mean over tasks of a quantity, less or over another one."""
 
-    probe: Literal["position", "distance", "growth", "similarity"]
+    probe: Literal["position", "growth", "similarity"]
     less: Quantity | None = None
     over: Quantity | None = None
 

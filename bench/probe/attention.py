@@ -1,10 +1,7 @@
-"""Probes of attention: how far back it looks, how it changes as sequences grow, and whose attention is like whose.
+"""Probes of attention: how it changes as sequences grow, and whose attention is like whose.
 
 All read the places i where the answer is predicted, with weights A_ij of keys j; encodings that compute their attention
 themselves are left out where weights are needed.
-
-``distance`` (Kazemnejad et al. 2023, ``src/analyzers/attention_aggregate_analyzer.py``), by layer and head, at L, 2 L and the
-longest length: Σ_j A_ij (i − j)/(i + 1). 0 is the token itself; ``<bos>`` is at i/(i + 1).
 
 ``growth``, by layer, means over places and heads:
 
@@ -59,24 +56,6 @@ def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int
 
         read_attention(subject.model, as_tokens(part), announced, generator, use)
     return {layer: {name: torch.cat([part[name] for part in parts]) for name in parts[0]} for layer, parts in found.items()}
-
-
-def distance(subject: Subject) -> list[Value]:
-    """The mean distance of each head."""
-
-    def look(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, Tensor]:
-        if weights is None:
-            return {}
-        back = place[:, None, None] - torch.arange(weights.shape[-1])
-        return {"mean_distance": (weights * back / (place[:, None, None] + 1)).sum(-1)}
-
-    return [
-        Value(quantity, value, length, layer, head)
-        for length in sorted({subject.train_length, subject.past, subject.task.longest})
-        for layer, numbers in at_places(subject, length, 8, look).items()
-        for quantity, by_place in numbers.items()
-        for head, value in enumerate(by_place.mean(0).tolist())
-    ]
 
 
 def growth(subject: Subject) -> list[Value]:

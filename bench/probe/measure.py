@@ -36,7 +36,6 @@ class Probe(NamedTuple):
 
 PROBES = {
     "position": Probe(1, position.measure),
-    "distance": Probe(1, attention.distance),
     "growth": Probe(2, attention.growth),
     "similarity": Probe(2, attention.similarity),
 }

@@ -28,7 +28,7 @@ def trained_as(encoding: str) -> str:
         if is_built_in(form.info.name) and not is_built_in(own.info.name):
             return encoding  # code of a plugin makes no run of a built-in encoding
         return form.info.name
-    except Exception:  # unknown, so its run fails and says why; or a plugin's declaration, which `lprime check` tests
+    except Exception:  # unknown, so its run fails and says why
         return encoding
 
 

@@ -10,5 +10,5 @@ from .sandbox import limit_resources
 if __name__ == "__main__":
     channel = Channel(Connection(int(sys.argv[1])))
     order = channel.receive()[2]
-    limit_resources(order["seconds"], order["gib"], order["sandboxed"])
+    limit_resources(order["gib"], order["sandboxed"])
     importlib.import_module(sys.argv[2]).serve(channel, order)

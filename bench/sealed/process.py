@@ -24,8 +24,6 @@ from .sandbox import MOST_THREADS, Code, start_sandboxed
 
 MOST_BYTES = 2**30
 """Largest message: a model of the suite `standard` has 20 MB of weights."""
-GRACE_S = 10.0
-"""Processor time beyond the limit of wall time, so that the judge ends a process that only computes, and says why."""
 WATCH_EVERY_S = 0.1
 
 
@@ -87,8 +85,7 @@ class SealedProcess(Channel):
             arguments = ["bench.sealed.child", str(theirs.fileno()), module]
             self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr, tasks)
         threading.Thread(target=self.watch, daemon=True).start()
-        limits: dict[str, Any] = {"seconds": code.seconds + GRACE_S, "gib": code.gib, "sandboxed": not code.unsafe}
-        self.send("order", reference=code.reference, **limits)
+        self.send("order", reference=code.reference, gib=code.gib, sandboxed=not code.unsafe)
 
     def watch(self) -> None:
         """End the process, and with it all of its sandbox, once it exceeds a limit."""

@@ -5,7 +5,7 @@ network, processes, users, host name and inter-process communication, a read-onl
 and a small ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root
 starts it: root could otherwise mount a read-only folder again as writable. A sealed run sees no tasks and suites.
 
-Hard limits of each process's memory, time and files are set before it loads the code. They do not bound what all processes of
+Hard limits of each process's memory and files are set before it loads the code. They do not bound what all processes of
 the sandbox have together, shared memory, or the processes of root; ``process.py`` watches these.
 """
 
@@ -48,7 +48,7 @@ class Code:
     unsafe: bool = False
     """Run without a sandbox, with the caller's rights."""
     seconds: float = 3600.0
-    """Limit of the wall time of its process; its processor time has a limit a little above."""
+    """Limit of the wall time of its process."""
     gib: float = 8.0
     """Limit of the memory that it and all that it starts can write, together."""
 
@@ -127,16 +127,14 @@ def bubblewrap(readable: Sequence[Path], hidden: Mapping[str, Sequence[str]]) ->
     ]  # fmt: skip
 
 
-def limit_resources(seconds: float, gib: float, sandboxed: bool = True) -> None:
+def limit_resources(gib: float, sandboxed: bool) -> None:
     """Set hard limits on the current process and all that it starts.
 
     Arguments:
-        seconds: processor time of each process.
         gib: memory of each process that it can write, in GiB.
         sandboxed: limit the number of processes too.
     """
     limits = {
-        resource.RLIMIT_CPU: int(seconds),
         resource.RLIMIT_DATA: int(gib * 2**30),
         resource.RLIMIT_FSIZE: 2**20,  # in the sandbox's own /tmp, where libraries test whether they can write
         resource.RLIMIT_NOFILE: 256,

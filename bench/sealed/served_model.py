@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import torch
 from pydantic import TypeAdapter
-from torch import Tensor, nn
 
 from bench.encodings import Encoding, Setup
 from bench.plugins.registry import get_encoding
@@ -39,15 +38,6 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         channel.send("refused", text=f"{type(error).__name__}: {error}"[:500])
 
 
-class GivenRows(nn.Module):
-    """Stands for the embedding, which the judge computes."""
-
-    rows: Tensor
-
-    def forward(self, ids: Tensor) -> Tensor:
-        return self.rows
-
-
 class ServedModel:
     """A decoder with the encoding that is judged, without embedding and head.
 
@@ -63,7 +53,7 @@ class ServedModel:
             return cls.make(setup)
 
         self.model = Decoder(ModelSpec.model_validate(sizes["model"]), 1, make, shows_tokens=True)
-        self.model.embedding, self.model.head = GivenRows(), nn.Identity()  # type: ignore[assignment]
+        del self.model.embedding, self.model.head  # which are the judge's
         self.parameters = list(self.model.parameters())
 
     def load(self, arrays: list[np.ndarray]) -> None:
@@ -81,7 +71,8 @@ class ServedModel:
         self.model.train(training)
         self.model.in_stage, self.model.before_stage = after_stage, True
         with torch.inference_mode(not training):
-            self.model.embedding.rows = self.x = x.requires_grad_(training)
+            self.x = x.requires_grad_(training)
+            self.model.embedding = lambda ids: self.x  # type: ignore[assignment]
             generator = torch.Generator().manual_seed(seed)
             self.found = self.model.packed_states(tokens, layout, announced_length, generator, rows)
         return [self.found.detach().numpy()]

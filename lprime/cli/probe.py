@@ -17,7 +17,7 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[NAME]... SUITE",
-            help="Probes (all by default): position, distance, growth, similarity. The last one is the suite.",
+            help="Probes (all by default): position, growth, similarity. The last one is the suite.",
             show_default=False,
         ),
     ],

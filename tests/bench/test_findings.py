@@ -244,7 +244,7 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, monkeyp
         "model": {"layers": 1}, "tasks": [{"task": "sorting", "variant": "unique", "train_length": 4, "test_at": [1, 2]}],
     }  # fmt: skip
     probes = {
-        "far": {"probe": "distance", "quantity": "mean_distance", "length": "longest"},
+        "far": {"probe": "growth", "quantity": "largest_weight", "length": "longest"},
         "alike": {"probe": "similarity", "quantity": "divergence", "at": "nope seed {seed}"},
     }
     one = finding(

@@ -1,25 +1,18 @@
 """Probes against computations that share no code with them."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from helpers import NAMES, random_tokens, tiny_model
 from scipy.spatial.distance import jensenshannon
-from support import suite_dict
 from torch import Tensor
 from torch.nn import functional as F
 
 from bench.probe import attention
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states, replaces_attention
-from bench.probe.subject import Subject
-from bench.runs.run import Run
-from bench.runs.run_training import build_model
-from bench.suites.suite import Suite
-from tasks.base import EOS, SEP
 
 TOKENS, LENGTH, HEADS = random_tokens(2, 9), 9, 3
 COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
@@ -139,22 +132,3 @@ def test_outputs_vary_over_examples_and_not_because_places_differ():
         "place": torch.cat([torch.arange(5).repeat(6), torch.tensor([9])]),
     }
     assert attention.summary(places) == {"output_std": pytest.approx(np.std(noise.numpy(), axis=0, ddof=1).mean())}
-
-
-def test_distances_by_hand():
-    suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 2]))
-    run = Run(suite, "copying", "alibi", 0)
-    subject = Subject(run, build_model(run), Path("runs"))
-    found = {(v.length, v.layer, v.head): v.value for v in attention.distance(subject)}
-    expected = {}
-    for length in (4, 8):
-        tokens = subject.examples(length, 8).tokens
-        for layer in attention_of(subject.model, torch.from_numpy(tokens).long()):
-            for head in range(suite.model.heads):
-                means = []
-                for row, ids in enumerate(tokens.tolist()):
-                    for i in range(ids.index(SEP), ids.index(EOS)):  # each predicts the token after it
-                        seen = layer.weights[row, head, i, : i + 1].tolist()
-                        means.append(sum(a * (i - j) / (i + 1) for j, a in enumerate(seen)))
-                expected[length, layer.layer, head] = pytest.approx(np.mean(means), abs=1e-6)
-    assert found == expected

@@ -8,9 +8,6 @@ from helpers import NAMES, random_tokens, recipe_of, task_model
 
 import tasks
 from bench import encodings
-from bench.check.checks import Fault
-from bench.check.state import check_shared_training
-from bench.check.subject import Subject
 from bench.encodings.compose import training_form, wrapped_class
 from bench.encodings.ntk import NTK
 from bench.encodings.scaling import SSMax
@@ -91,19 +88,6 @@ def test_the_declared_trainings_are_equal_bit_for_bit_and_so_are_outputs_up_to_t
         assert torch.equal(*outputs)
 
 
-LIAR = """
-from dataclasses import replace
-from bench.encodings.rope import RoPE
-class Liar(RoPE):
-    info = replace(RoPE.info, name="liar")
-    @classmethod
-    def trained_as(cls):
-        return RoPE
-    def thetas(self, at):
-        return 2 * super().thetas(at)
-"""
-
-
 HIDDEN = """
 from dataclasses import replace
 from bench.encodings.rope import RoPE
@@ -121,10 +105,3 @@ class Hidden(Slow):
 def test_a_training_is_shared_only_with_an_encoding_that_its_name_finds(tmp_path, fresh_registry):
     (tmp_path / "hidden.py").write_text(HIDDEN)
     assert trained_as(f"{tmp_path / 'hidden.py'}:Hidden").endswith("hidden.py:Hidden"), "not rope, the name that Slow inherits"
-
-
-def test_check_compares_the_declared_trainings(tmp_path, fresh_registry):
-    (tmp_path / "liar.py").write_text(LIAR)
-    with pytest.raises(Fault, match="says that it is trained as rope, but the losses differ"):
-        check_shared_training(Subject(get_encoding(str(tmp_path / "liar.py"))))
-    assert check_shared_training(Subject(get_encoding("ntk"))) == "trained as rope: 5 equal losses"

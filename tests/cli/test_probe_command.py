@@ -63,7 +63,7 @@ def test_probes_are_measured_once_exported_and_published(runs, here):
 
 
 def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
-    measured("distance")
+    measured("growth")
     folder, growth = (
         runs[0].folder(here / "runs"),
         ("probe", "growth", "tiny.yaml", "--encoding", "mine.py", "--task", "copying"),
