@@ -17,7 +17,7 @@ from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines
 from tasks import InputError, Task
 
-from .checks import MODULES, TASK_MODULES, CheckOutcome, Report, load_checks, run_check
+from .checks import CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
 from .task_rules import TaskSubject
@@ -65,7 +65,7 @@ def check_encoding(
                 if kind == "refused":
                     raise InputError(str(values["text"]))
                 if not header:
-                    header, pending = values, load_checks(TASK_MODULES) if kind == "task" else pending
+                    header, pending = values, load_checks("task" if kind == "task" else "encoding")
                 else:
                     add(CheckOutcome(**values))
     except SealedError as error:
@@ -87,7 +87,8 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     cls: Any
     subject: Any
     try:
-        if is_task := registry.is_task(order["reference"]):
+        kind = "task" if registry.is_task(order["reference"]) else "encoding"
+        if kind == "task":
             cls, settings = registry.get_task(order["reference"])
             subject = TaskSubject(cls, settings)
         else:
@@ -98,9 +99,8 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    kind, modules = ("task", TASK_MODULES) if is_task else ("encoding", MODULES)
     channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
-    for check in load_checks(modules):
+    for check in load_checks(kind):
         outcome, go_on = run_check(check, subject)
         channel.send("finding", **outcome.model_dump())
         if not go_on:
