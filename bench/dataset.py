@@ -27,16 +27,13 @@ MOST_EXAMPLES = 10_000_000
 
 
 class TaskData(DatasetDict):
-    """The splits of a task, with what a training needs to know of it."""
+    """The splits of a task, with what a training needs to know of it: ``vocabulary.ids["<pad>"]`` is the id of a symbol,
+    ``task.longest`` is L′, ``task.chance(length)`` the exact match of a guess; the fingerprint is of the suite."""
 
     task: Task
-    """With ``tokens(length)`` and ``chance(length)``; its ``longest`` is L′."""
     vocabulary: Vocabulary
-    """``len(vocabulary)`` ids; ``vocabulary.ids["<pad>"]`` is the id of a symbol."""
     train_length: int
-    """L."""
     fingerprint: str
-    """Of the suite."""
 
     @staticmethod
     def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

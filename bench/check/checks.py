@@ -1,7 +1,7 @@
 """Named checks: define, list and run them, and report what they found."""
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +11,8 @@ from tasks import InputError
 
 from .subject import Subject
 
-MODULES = ("contract", "causality", "state", "numbers")
+MODULES = {"encoding": ("contract", "causality", "state", "numbers"), "task": ("task_rules",)}
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
-TASK_MODULES = ("task_rules",)
-"""Where the checks of tasks are."""
 MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
@@ -106,9 +104,9 @@ def encoding_check(name: str, advice: str = "") -> Callable:
     return decorate
 
 
-def load_checks(modules: Sequence[str] = MODULES) -> list[Check]:
-    """All checks of an encoding, or of a task (``TASK_MODULES``), in the order of the modules and in them."""
-    names = [importlib.import_module(f"{__package__}.{module}").__name__ for module in modules]
+def load_checks(kind: str = "encoding") -> list[Check]:
+    """All checks of an encoding or of a ``task``, in the order of ``MODULES`` and of their files."""
+    names = [importlib.import_module(f"{__package__}.{module}").__name__ for module in MODULES[kind]]
     return sorted((c for c in CHECKS if c.run.__module__ in names), key=lambda check: names.index(check.run.__module__))
 
 

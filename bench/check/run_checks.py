@@ -18,7 +18,7 @@ from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines
 from tasks import InputError, Task
 
-from .checks import MODULES, TASK_MODULES, CheckOutcome, Report, load_checks, run_check
+from .checks import CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
 from .task_rules import TaskSubject
@@ -59,8 +59,7 @@ def check_encoding(
             kind, _, values = process.receive()
             if kind == "refused":
                 raise InputError(str(values["text"]))
-            if kind == "task":
-                checks = load_checks(TASK_MODULES)
+            checks = load_checks(kind)
             header = {name: str(values[name]) for name in ("encoding", "source_sha256")}
             for _ in checks:
                 findings.append(CheckOutcome.model_validate(process.answer("finding")[1]))
@@ -83,7 +82,8 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     cls: Any
     subject: Any
     try:
-        if is_task := registry.is_task(order["reference"]):
+        kind = "task" if registry.is_task(order["reference"]) else "encoding"
+        if kind == "task":
             cls, settings = registry.get_task(order["reference"])
             subject = TaskSubject(cls, settings)
         else:
@@ -94,9 +94,9 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    kind, modules, go_on = ("task", TASK_MODULES, True) if is_task else ("encoding", MODULES, True)
     channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
-    for check in load_checks(modules):
+    go_on = True
+    for check in load_checks(kind):
         outcome, go_on = run_check(check, subject) if go_on else (check.outcome("not run", NOT_RUN), False)
         channel.send("finding", **outcome.model_dump())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks import EOS, Examples, Task, content_hash, test_set, train_batch
+from tasks import EOS, Examples, Task, content_hash, train_batch
 from tasks.base import stream
 
 from .checks import Fault
@@ -33,8 +33,7 @@ class TaskSubject:
     def drawn(self) -> Iterator[tuple[Task, int, list[int], list[int]]]:
         """Examples of every variant, for training and tests of every length: task, length, prompt and answer."""
         for task in self.made():
-            sets = [train_batch(task, TRAIN_LENGTH, COUNT, 0, 0), *(test_set(task, length, COUNT, 0) for length in LENGTHS)]
-            for examples in sets:
+            for examples in (train_batch(task, TRAIN_LENGTH, COUNT, 0, 0), *(task.test_examples(n, COUNT, 0) for n in LENGTHS)):
                 for row, start, length in zip(rows(examples), examples.answer_start, examples.lengths, strict=True):
                     yield task, int(length), row[1 : start - 1], row[start:-1]
 
@@ -49,40 +48,34 @@ def check_streams(subject: TaskSubject) -> str:
     """Equal seeds give equal examples, in any order, and other seeds give others."""
     for task, again in zip(subject.made(), subject.made(), strict=True):
         first, second = (
-            {n: content_hash([test_set(made, n, COUNT, 0), train_batch(made, n, 32, 0, n)]) for n in lengths}
+            {n: content_hash([made.test_examples(n, COUNT, 0), train_batch(made, n, 32, 0, n)]) for n in lengths}
             for made, lengths in ((task, LENGTHS), (again, LENGTHS[::-1]))
         )
-        if wrong := [n for n in LENGTHS if first[n] != second[n]]:
-            raise Fault(f"{task.variant}, length {wrong[0]}: the same seed gives other examples")
-        if len({content_hash([test_set(task, LENGTHS[-1], COUNT, seed)]) for seed in (0, 1)}) == 1:
+        if first != second:
+            raise Fault(f"{task.variant}: the same seed gives other examples")
+        if len({content_hash([task.test_examples(LENGTHS[-1], COUNT, seed)]) for seed in (0, 1)}) == 1:
             raise Fault(f"{task.variant}: another seed gives the same examples")
     return "the same from the same seeds, in any order"
 
 
-@task_check("sizes", advice="widths(length) is the most tokens of a prompt and of an answer of that length")
-def check_sizes(subject: TaskSubject) -> str:
-    """Prompts and answers have at most the declared numbers of tokens, all of the vocabulary and none special."""
-    for task, length, prompt, answer in subject.drawn():
-        where, (most, most_answer) = f"{task.variant}, length {length}", task.widths(length)
-        if len(prompt) > most or len(answer) > most_answer:
-            raise Fault(f"{where}: {len(prompt)} + {len(answer)} tokens, and widths says {most} + {most_answer}")
-        if wrong := [token for token in prompt + answer if not EOS < token < len(task.vocabulary)]:
-            raise Fault(f"{where}: ids {wrong}; those of symbols are {EOS + 1} … {len(task.vocabulary) - 1}")
-    return f"as declared at lengths up to {LENGTHS[-1]}"
-
-
-@task_check("answers", advice="the answer must follow from the prompt")
+@task_check("answers", advice="widths(length) is the most tokens of prompt and answer; the answer must follow from the prompt")
 def check_answers(subject: TaskSubject) -> str:
-    """Equal prompts have equal answers, and answer(prompt), if it is given, finds them too."""
+    """Prompts and answers are of the vocabulary and as wide as declared; equal prompts have equal answers, which
+    answer(prompt) finds, if the task has it."""
     recomputed, known = 0, dict[tuple[str, ...], str]()
     for task, length, *parts in subject.drawn():
+        where, most, tokens = f"{task.variant}, length {length}", task.widths(length), [*parts[0], *parts[1]]
+        if len(parts[0]) > most[0] or len(parts[1]) > most[1]:
+            raise Fault(f"{where}: {len(parts[0])} + {len(parts[1])} tokens, and widths says {most[0]} + {most[1]}")
+        if not all(EOS < token < len(task.vocabulary) for token in tokens):
+            raise Fault(f"{where}: ids {tokens}; those of symbols are {EOS + 1} … {len(task.vocabulary) - 1}")
         prompt, answer = ([task.vocabulary.symbols[token] for token in part] for part in parts)
         own, given = task.answer(prompt), " ".join(answer)
         found = known.setdefault((task.variant, str(length), *prompt), given if own is None else " ".join(own))
         if found != given:
-            raise Fault(f"{task.variant}, length {length}: {' '.join(prompt)} has the answer {given}, and also {found}")
+            raise Fault(f"{where}: {' '.join(prompt)} has the answer {given}, and also {found}")
         recomputed += own is not None
-    return f"{recomputed:,} recomputed" if recomputed else "equal prompts have equal ones; there is no answer(prompt)"
+    return f"as declared; {recomputed:,} recomputed" if recomputed else "as declared; there is no answer(prompt) to compare"
 
 
 @task_check("chance", advice="chance(length) is the share of the most frequent answer of that length")
@@ -106,10 +99,9 @@ def check_new(subject: TaskSubject) -> str:
     for task in subject.made():
         training = {tuple(row) for step in range(16) for row in rows(train_batch(task, TRAIN_LENGTH, COUNT, 0, step))}
         for n in LENGTHS:
-            seen = np.mean([tuple(row) in training for row in rows(test_set(task, n, COUNT, 0))])
+            seen = np.mean([tuple(row) in training for row in rows(task.test_examples(n, COUNT, 0))])
             shares[n] = max(shares[n], float(seen))
     listed = ", ".join(f"length {n} {share:.0%}" for n, share in shares.items())
-    told = f"share of tests that are among {16 * COUNT:,} training examples up to length {TRAIN_LENGTH}: {listed}"
     if any(share > 0.01 for n, share in shares.items() if n > TRAIN_LENGTH):
-        raise Fault(told)
-    return told
+        raise Fault(f"trained up to length {TRAIN_LENGTH}; share of tests seen in training: {listed}")
+    return f"share of tests among {16 * COUNT:,} training examples up to length {TRAIN_LENGTH}: {listed}"

@@ -35,10 +35,7 @@ def used_modules(module: ModuleType) -> set[str]:
 
 
 def load_file(path: Path, name: str, noun: str) -> tuple[ModuleType, Source]:
-    """Execute a file as a module of the given name. Its source is the file alone: it imports installed packages only.
-
-    Arguments:
-        noun: what it defines, for messages.
+    """Execute a file, which defines a ``noun``, as a module. Its source is this file alone: it imports installed packages only.
 
     Raises:
         InputError: the file cannot be read, with the nearest match; or it raises an error.
@@ -103,5 +100,4 @@ def one_line_errors(cls: Any) -> Iterator[None]:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        name = getattr(cls, "info", cls).name
-        raise plugin_error(name, error, "raised an error", inspect.getfile(cls)) from error
+        raise plugin_error(getattr(cls, "info", cls).name, error, "raised an error", inspect.getfile(cls)) from error

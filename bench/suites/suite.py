@@ -115,7 +115,7 @@ class Suite(Section):
     def test_sets(self, task: str, test_seed: int | None = None) -> dict[int, Examples]:
         """Length → test examples; they depend only on the suite, or on another seed."""
         generator, seed = self.make_task(task), self.test_seed if test_seed is None else test_seed
-        return {n: generators.test_set(generator, n, self.test_examples, seed) for n in self.test_lengths(task)}
+        return {n: generator.test_examples(n, self.test_examples, seed) for n in self.test_lengths(task)}
 
     @cache  # noqa: B019
     def data_hash(self, task: str, test_seed: int | None = None) -> str:
@@ -227,9 +227,8 @@ def load_suite(name: str) -> Suite:
         if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
             section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
     for spec in specs if isinstance(specs := content.get("tasks"), list) else ():
-        for key in ("task", "file"):
-            if isinstance(spec, dict) and isinstance(given := spec.get(key), str):
-                spec[key] = absolute(given, path.parent)
+        if isinstance(spec, dict) and isinstance(given := spec.get("task"), str):
+            spec["task"] = absolute(given, path.parent)
     suite = validated(Suite, content, f"suite {path.name}")
     _ = suite.conditions  # reports invalid ones now
     return suite
@@ -238,9 +237,8 @@ def load_suite(name: str) -> Suite:
 def with_task(suite: Suite, task: str) -> Suite:
     """The suite with another task in place of its own, at the training length of its first; named ``quick-my_task``."""
     spec = validated(TaskSpec, {"task": task, "train_length": suite.tasks[0].train_length}, f"task {task}")
-    about = {"name": f"{suite.name}-{spec.task}", "about": f"Suite {suite.name} with task {spec.task}."}
-    content = suite.model_dump() | about | {"tasks": [spec.model_dump()], "vary": None}
-    return validated(Suite, content, f"suite {about['name']}")
+    about = {"name": f"{suite.name}-{spec.task}", "about": f"Suite {suite.name} with task {spec.task}.", "vary": None}
+    return validated(Suite, suite.model_dump() | about | {"tasks": [spec.model_dump()]}, f"suite {about['name']}")
 
 
 def holding(suite: str, tasks: Sequence[str]) -> tuple[str, list[str]]:

@@ -19,10 +19,9 @@ def new(
 ) -> None:
     """Write a template, NAME.py: a working encoding, wrapper or task to start from."""
     from bench.plugins.new_file import write_new_file
-    from tasks import InputError
 
     if task and (wrapper or author or link):
-        raise InputError("--task has a title only; expected no --wrapper, --author or --link")
+        raise typer.BadParameter("--task has a title only; expected no --wrapper, --author or --link")
     kind = "task" if task else "wrapper" if wrapper else "encoding"
     texts = {"title": title, "authors": author, "link": link}
     path = write_new_file(name, kind, **{key: text for key, text in texts.items() if text is not None})

@@ -108,9 +108,10 @@ def find(name: str) -> list[dict[str, Any]]:
     from bench.suites.suite import load_suite, split_condition
     from tasks import Task, unknown
 
-    if "(" in name or references_in(name) or name in entry_points() | entry_points(Task):
+    with_task = "+" in name.partition("(")[0]
+    if not with_task and ("(" in name or references_in(name) or name in entry_points() | entry_points(Task)):
         return [describe_task(get_task(name)[0]) if is_task(name) else describe_encoding(get_encoding(name))]
-    if name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
+    if with_task or name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
         return [describe_suite(load_suite(name))]
     known = [catalogue(kind) for kind in COLUMNS]
     found = [own[name]() for own in known if name in own]

@@ -13,7 +13,7 @@ from synthetic_results import CURVE, full, store, suite
 
 import lprime
 import tasks
-from bench.check.checks import TASK_MODULES, load_checks, run_check
+from bench.check.checks import load_checks, run_check
 from bench.check.task_rules import TaskSubject
 from bench.plugins import registry
 from bench.plugins.new_file import write_new_file
@@ -23,7 +23,7 @@ from leaderboard.stats.rows import Board
 from tasks import InputError
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
-CHECKS = {check.name: check for check in load_checks(TASK_MODULES)}
+CHECKS = {check.name: check for check in load_checks("task")}
 
 
 @pytest.fixture
@@ -106,6 +106,7 @@ def test_runs_board_data_and_page_take_it(reversal, here):
     printed("data", "reversal.py", "--suite", "tiny.yaml", "--to", "d")
     assert "Symbols in the order of their ids: <pad> <bos> <sep> <eos> a b" in (here / "d/README.md").read_text()
     assert "<bos> g f e c <sep> c e f g <eos>" in printed("show", "reversal.py")
+    assert "tiny-reversal" in printed("show", "tiny.yaml+reversal.py")
 
 
 def test_boards_do_not_rank_by_it(here):
@@ -148,11 +149,11 @@ SHORT = """    def sample(self, length, count, rng):
 @pytest.mark.parametrize(
     ("check", "old", "new", "message"),
     [
-        ("streams", "rng.integers", "np.random.default_rng().integers", "plain, length 1: the same seed gives other examples"),
+        ("streams", "rng.integers", "np.random.default_rng().integers", "plain: the same seed gives other examples"),
         ("streams", "rng.integers", "np.random.default_rng(0).integers", "plain: another seed gives the same examples"),
-        ("sizes", "return length, length", "return length, 5", "plain, length 9: 9 + 9 tokens, and widths says 9 + 5"),
-        ("sizes", "Ragged.of(answers, lengths)", "Ragged.of(answers + 8, lengths)", "those of symbols are 4 … 11"),
-        ("sizes", "Ragged.of(letters, lengths)", "Ragged.of(letters)", "10 + "),
+        ("answers", "return length, length", "return length, 5", "plain, length 9: 9 + 9 tokens, and widths says 9 + 5"),
+        ("answers", "Ragged.of(answers, lengths)", "Ragged.of(answers + 8, lengths)", "those of symbols are 4 … 11"),
+        ("answers", "Ragged.of(letters, lengths)", "Ragged.of(letters)", "10 + "),
         ("answers", "prompt[::-1]", "prompt", "has the answer"),
         ("answers", "answers = np.take", "answers = rng.permuted(letters, axis=1)  #", "has the answer"),
         ("chance", "** -length", "** -1", "plain, length 2: a guess is right in"),

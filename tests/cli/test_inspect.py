@@ -54,5 +54,5 @@ def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
     own = tmp_path / "own.yaml"
     own.write_text(shipped()["small"].read_text().replace("name: small", "name: own").replace("layers: 3", "layers: 2"))
     assert "layers: 2" in printed("show", own)
-    assert "cannot read encoding" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
+    assert "cannot read plugin" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
     assert "did you mean 'steps-x2'?" in refused("show", "small-steps-x5")

@@ -75,7 +75,7 @@ REFERENCES = {
     "submit rope --suite tiny.yaml": "expected one file of your own, such as my_encoding.py, got 'rope'",
     "new mine": "mine.py already exists; move it away, or choose another name",
     "new rope": "the name 'rope' belongs to a built-in encoding, or to all; choose another",
-    f"new {'x' * 65}": "the name of an encoding must be up to 64",
+    f"new {'x' * 65}": "the name of a plugin must be up to 64",
     "new all": "the name 'all' belongs to a built-in encoding, or to all; choose another",
 }
 """Command → answer, next to a valid ``mine.py``."""
