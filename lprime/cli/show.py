@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from bench.suites.suite import Suite
 
 COLUMNS = {
-    "encodings": ("name", "family", "year", "source", "hooks", "parameters"),
+    "encodings": ("name", "family", "year", "source"),
     "tasks": ("name", "length"),
     "suites": ("name", "version", "about"),
 }
 """Kind → columns of its list."""
+WIDTH = 55
+"""Of the last column, so that a list fits 80 columns."""
 
 
 def show_list(
@@ -35,22 +37,33 @@ def show_list(
     if as_json:
         return print_json([item for own in items.values() for item in own])
     for one, own in items.items():
-        rows = [["\n".join(text_lines(item.get(column, ""))) for column in COLUMNS[one]] for item in own]
-        widths = [None] * (len(COLUMNS[one]) - 1) + [80]
+        rows = [["\n".join(text_lines(item.get(column, ""))) for column in COLUMNS[one]] for item in map(readable, own)]
+        widths = [None] * (len(COLUMNS[one]) - 1) + [WIDTH]
         print(tabulate(rows, headers=[one[:-1], *COLUMNS[one][1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
+    bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the encoding's paper as BibTeX.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show one encoding, task or suite in full."""
+    """Show one encoding, task or suite in full; an encoding with its line of the published board."""
+    from leaderboard.render.pages import render
+    from tasks import InputError
+
     items = find(name)
+    for item in items:
+        if item["kind"] == "encoding" and "formula" in item:
+            if bibtex:
+                return print(render("bibtex.j2", item=item))
+            item |= published_line(item["name"])
+        elif bibtex:
+            raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
     if as_json:
         return print_json(items)
     from tabulate import tabulate
 
-    for item in items:  # a task and a suite may have the same name
+    for item in map(readable, items):  # a task and a suite may have the same name
         rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
         print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
 
@@ -99,6 +112,30 @@ def describe_encoding(cls) -> dict[str, Any]:
     with one_line_errors(cls):
         derived = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
     return asdict(cls.info) | {"kind": "encoding"} | derived
+
+
+def readable(item: dict[str, Any]) -> dict[str, Any]:
+    """Names of family and ranking class as the board has them."""
+    from leaderboard.results.facts import class_title, family_title
+
+    titles = {"family": family_title, "ranking": class_title}
+    return item | {key: title(item[key]) for key, title in titles.items() if key in item}
+
+
+def published_line(name: str) -> dict[str, Any]:
+    """The row of an encoding on the published board; empty without one."""
+    from leaderboard import published_folder
+    from leaderboard.render.columns import PAGE, shown
+    from leaderboard.render.published import MAIN, joint_board
+    from leaderboard.results.chosen import published_suites
+
+    if MAIN not in published_suites(published_folder()):
+        return {}
+    board = joint_board(MAIN, None, published_folder())
+    row = board.rows[board.rows["encoding"] == name]
+    columns = shown(board.tasks, PAGE, row) if len(row) else []
+    line = {column.title.replace("\u00a0", " "): column.show(row.iloc[0]) for column in columns if column.key != "encoding"}
+    return {f"published, suite {MAIN}": line} if line else {}
 
 
 def find(name: str) -> list[dict[str, Any]]:
