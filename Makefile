@@ -1,13 +1,14 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
+# make site: the web page of the published board, and the documentation, as GitHub Pages hosts them; in site/.
 # make speed: our speed next to other libraries'; some 10 minutes on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 BUBBLEWRAP := $(shell bwrap --unshare-all --ro-bind / / true 2>/dev/null && echo yes)
 TESTCLUSTER := slurm/testcluster/testcluster.sh
-.PHONY: quickstart test test-slurm speed lint format clean
+.PHONY: quickstart test test-slurm speed site lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
@@ -35,6 +36,10 @@ test-slurm: .venv/.dev
 speed: .venv/.dev
 	$(BIN)/python benchmarks/cpu.py
 
+site: .venv/.dev
+	$(BIN)/lprime board --published --html site
+	$(BIN)/sphinx-build -q -W --keep-going docs site/docs
+
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -47,7 +52,7 @@ format: .venv/.dev
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv build dist *.egg-info
+	rm -rf .venv build dist site docs/parts *.egg-info
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("lprime needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'

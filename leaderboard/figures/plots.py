@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Heads = Sequence[Sequence[float]]
+"""Attention by distance for each head."""
 MOST_LINES = 5
 """Coloured lines in one panel; all others are grey."""
 CELLS = ("#d9e6f5", "#b5cfec", "#7fabdd", "#3f7fc4", "#1f5a9e")
@@ -72,30 +74,22 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
             axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SMALL)
 
 
-def curves(
-    board: Board,
-    highlighted: Sequence[str],
-    title: str,
-    only: Sequence[str] = (),
-    others: bool = True,
-    attention: Sequence[Sequence[float]] = (),
-) -> "Figure":
+def curves(board: Board, names: Sequence[str], title: str, only: Sequence[str] = (), alone: Heads | None = None) -> "Figure":
     """Chance-corrected exact match by relative length, a panel per task: ``MOST_LINES`` coloured encodings, the others grey.
 
     Arguments:
         only: these tasks; by default all.
-        others: draw the other encodings, grey.
-        attention: of the first encoding, by distance for each head: a panel before the others.
+        alone: attention of the first encoding, in a panel of its own if it is known; the others are not drawn then.
     """
-    chosen = [task for task in board.tasks if not only or task in only]
-    panels = len(chosen) + bool(attention)
+    chosen, others = [task for task in board.tasks if not only or task in only], alone is None
+    panels = len(chosen) + bool(alone)
     columns = min(3, panels)
     rows = -(-panels // columns)
     figure, axes = new_figure(0.5 + (3.9 if panels == 1 else 2.2 * rows), nrows=rows, ncols=columns)
-    if attention:
-        draw_attention(axes[0], attention, colour(highlighted[0]))
-    for panel, task in zip(axes[bool(attention) :], chosen, strict=False):
-        draw_curves(panel, board, task, highlighted[:MOST_LINES], others)
+    if alone:
+        draw_attention(axes[0], alone, colour(names[0]))
+    for panel, task in zip(axes[bool(alone) :], chosen, strict=False):
+        draw_curves(panel, board, task, names[:MOST_LINES], others)
     for panel in axes[panels:]:
         panel.set_axis_off()
     if panels < len(axes):
@@ -106,7 +100,7 @@ def curves(
     return figure
 
 
-def draw_attention(axes: "Axes", attention: Sequence[Sequence[float]], ink: str) -> None:
+def draw_attention(axes: "Axes", attention: Heads, ink: str) -> None:
     """Attention by distance before training, a line for each head."""
     for head, style in zip(attention, cycle(("-", "--", ":", "-.")), strict=False):
         axes.plot(range(len(head)), head, color=ink, lw=1.5, ls=style)
@@ -152,10 +146,10 @@ def length_axis(axes: "Axes", first: float, last: float) -> None:
     axes.set_xlim(first * 0.95, last * (last / first) ** 0.7)
 
 
-def one_encoding(board: Board, encoding: str, attention: Sequence[Sequence[float]] | None = None) -> "Figure":
+def one_encoding(board: Board, encoding: str, attention: Heads | None = None) -> "Figure":
     """What one encoding attends to before training, if that is known, and its curves next to the best encoding and to NoPE."""
     names = list(dict.fromkeys([encoding, board.rows.iloc[0]["encoding"], "nope"]))
-    return curves(board, names, f"{encoding}: exact match by test length", others=False, attention=attention or ())
+    return curves(board, names, f"{encoding}: exact match by test length", alone=attention or [])
 
 
 def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
@@ -174,30 +168,6 @@ def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
     axes.set_xlabel("learning rate")
     end_labels(axes, labels, float(known[-1]))
     headline(figure, "Score beyond the training length by learning rate")
-    return figure
-
-
-def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
-    """Score against step time, with the encodings that no other one beats in both."""
-    figure, (axes,) = new_figure(4.0)
-    rows = board.rows[board.rows["complete"] & board.rows["step_time"].notna() & (board.rows["ranking"] == "standard")]
-    beaten = [((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any() for r in rows.itertuples()]
-    front = rows[~np.array(beaten, bool)].sort_values("step_time")
-    axes.plot(front["step_time"], front["score"], color=INK, lw=1, ls="--", drawstyle="steps-post", zorder=1)
-    strong = rows["encoding"].isin([*highlighted, *front["encoding"]])
-    axes.plot(rows["step_time"][~strong], rows["score"][~strong], "o", color=FAINT, ms=5, zorder=2)
-    for row in rows[strong].itertuples():
-        axes.plot(row.step_time, row.score, "o", color=colour(row.encoding), ms=7, zorder=3)
-    axes.set_xscale("log", base=2)
-    low, high = rows["step_time"].min() * 0.9, rows["step_time"].max() * 1.2
-    ticks = [tick for tick in (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8) if low <= tick <= high]
-    axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
-    axes.minorticks_off()
-    axes.set_xlim(low, high * (high / low) ** 0.15)
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("time of a training step on one CPU thread, relative to nope")
-    name_points(axes, [(row.step_time, row.score, row.encoding) for row in rows[strong].itertuples()])
-    headline(figure, "Score beyond the training length against cost; dashed: nothing is both faster and better")
     return figure
 
 

@@ -1,5 +1,6 @@
 """The markdown pages of the published board, from templates. Each function gathers what a template shows."""
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     found.filters |= {"md": markdown, "code": code, "page": page_name, "signs": signs, "link": safe_link}
+    found.filters["key"] = lambda text: re.sub("[^A-Za-z0-9_]", "", text)
     found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number, "forest": forest}
     return found
 
@@ -75,17 +77,13 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
     boards = list(published.boards.values())
     first, rows = leaders(boards[0]), main_rows(boards[0])
     better, pairs = significant_pairs(boards[0], first, rows.drop(first.index))
-    others = {one.suite: set(one.rows["encoding"]) for one in boards[1:]}
     return render(
         template,
         up=up,
         published=published,
         better=better / pairs if pairs else 0,
         inside=significant_pairs(boards[0], first),
-        elsewhere=[
-            (one.suite, one.rows["encoding"].iloc[0], len(one.rows), len({*first["encoding"]} & others[one.suite]))
-            for one in boards[1:]
-        ],
+        first=first,
         text=rows[rows["text"].notna()].sort_values("text"),
         board=boards[0],
         boards=boards,
@@ -126,7 +124,6 @@ def suite_page(board: Board) -> str:
         classes=[(kind, rows_of(group)) for kind, group in complete.groupby("ranking", sort=False)],
         incomplete=list(board.rows[~board.rows["complete"]]["encoding"]),
         trust=reliability(board),
-        timed=main_rows(board)["step_time"].notna().any(),
     )
 
 

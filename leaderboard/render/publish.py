@@ -85,8 +85,6 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     if len(top):
         title = f"{said.open or len(top)} encodings may be first" if said.open != 1 else f"{said.best[0]} leads"
         yield "overview", plots.overview(board, top, references(board), title)
-    if main_rows(board)["step_time"].notna().any():
-        yield "cost", plots.cost(board, strong)
     yield "curves", plots.curves(board, strong, "Exact match by test length, chance-corrected")
     notes = {need.task: need.note for need in needs(board)}
     for task in board.tasks:

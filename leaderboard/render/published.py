@@ -15,9 +15,7 @@ from leaderboard.results import read_local, read_published, together
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites
 from leaderboard.results.store import relative_costs
-from leaderboard.stats.rates import with_choice
-from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_version
-from leaderboard.stats.scores import scored
+from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def text_bits(folder: Path) -> dict[str, float]:
     runs = read_published(folder, TEXT)
     if not len(runs):
         return {}
-    chosen = with_choice(scored(newest_version(runs)))
+    chosen = newest_runs(runs)
     bits = chosen["nll"].map(lambda by_length: by_length[-1]) / np.log(2)
     return bits[chosen["chosen"]].groupby(chosen["encoding"]).mean().to_dict()
 

@@ -20,9 +20,8 @@ from leaderboard.figures.style import colour
 from leaderboard.results import read_published
 from leaderboard.results.facts import class_title, fact, family_title, source_file
 from leaderboard.results.frame import published_suites
-from leaderboard.stats.rates import with_choice
-from leaderboard.stats.rows import LOCAL, Board, newest_version
-from leaderboard.stats.scores import cells, scored
+from leaderboard.stats.rows import LOCAL, Board, newest_runs
+from leaderboard.stats.scores import cells
 from tasks import InputError
 
 from .columns import PAGE, TERMINAL, WEB, Column, shown
@@ -133,7 +132,7 @@ def recipes(board: Board, store: Path | None) -> Iterator[tuple[str, pd.DataFram
         yield f"learning rate {rate:g}", runs, True
     if store:
         for name in (one for one in published_suites(store) if one.startswith(f"{board.suite}-")):
-            runs = with_choice(scored(newest_version(read_published(store, name))))
+            runs = newest_runs(read_published(store, name))
             yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
 
 

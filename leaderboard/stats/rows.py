@@ -29,11 +29,10 @@ class Board:
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
-        kept = scored(newest_version(runs))
-        self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
-        self.all_runs = with_choice(kept)
+        self.all_runs = kept = newest_runs(runs)
         """All runs, with the columns of ``scored`` and ``chosen``."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
+        self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         ranked = [task for task in kept["task"].unique() if is_ranked(task)]
         self.tasks = sorted(ranked or kept["task"].unique(), key=order_of_task)
         self.encodings = sorted(kept["encoding"].unique())
@@ -75,7 +74,6 @@ class Board:
             for t, task in enumerate(self.tasks):
                 rows[f"{name}.{task}"] = means(values[..., t])
         of_task = means(within.swapaxes(1, 2).reshape(-1, within.shape[1])).reshape(len(rows), -1)
-        rows["within"] = np.where(rows["complete"], of_task.mean(1), np.nan)
         rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - 1e-9]) for one in np.nan_to_num(of_task, nan=1.0)]
         rows = rows.join(self.limits())
         rows = rows.join(costs if costs is not None else pd.DataFrame(columns=["step_time", "memory"], dtype=float))
@@ -129,10 +127,10 @@ class Board:
         return rows.iloc[order].reset_index(drop=True)
 
 
-def newest_version(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the newest fingerprint of a suite."""
+def newest_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the newest fingerprint of a suite, with the columns of ``scored`` and ``chosen``."""
     newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
-    return runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)
+    return with_choice(scored(runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)))
 
 
 def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:

@@ -25,7 +25,7 @@ def results(
 
     It has the columns of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,
     ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
-    (accuracies), ``exact_score`` and ``token_score`` (with guessing taken out), ``nll``, ``step_ms`` (milliseconds).
+    (accuracies), ``exact_score`` and ``token_score`` (chance-corrected), ``nll``, ``step_ms`` (milliseconds).
 
     Arguments:
         suite: name of a suite, or path of its YAML file; by default all that have results.

@@ -18,7 +18,7 @@ from .probe import probe
 from .publish import publish
 from .reproduce import reproduce
 from .run import run, status
-from .show import show
+from .show import show, show_list
 
 app = typer.Typer(
     name="lprime",
@@ -48,6 +48,7 @@ def common_options(
 
 for command in (run, status, probe, board, publish, show, compare, reproduce, export, data, new, check, submit):
     app.command()(command)
+app.command("list")(show_list)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(end="", flush=True)  # at the interpreter's exit, an error could not be answered
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # `lprime show suites | true`
+    except BrokenPipeError:  # `lprime list suites | true`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter would try again at its exit
         sys.exit(1)
     except Exception as error:

@@ -51,7 +51,7 @@ def json_wanted(context: typer.Context, wanted: bool) -> bool:
     return wanted
 
 
-SUITE_HELP = "A suite's name, as `lprime show suites` shows, or the path of its YAML file."
+SUITE_HELP = "A suite's name, as `lprime list suites` shows, or the path of its YAML file."
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help=SUITE_HELP)]
 OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HELP)]

@@ -13,38 +13,59 @@ if TYPE_CHECKING:
     from bench.suites.suite import Suite
 
 COLUMNS = {
-    "encodings": ("name", "family", "year", "source", "hooks", "parameters"),
+    "encodings": ("name", "family", "year", "source"),
     "tasks": ("name", "length"),
     "suites": ("name", "version", "about"),
 }
 """Kind → columns of its list."""
+WIDTH = 55
+"""Of the last column, so that a list fits 80 columns."""
+
+
+def show_list(
+    kind: Annotated[str | None, typer.Argument(metavar="encodings|tasks|suites", help="One kind [default: all].")] = None,
+    as_json: Json = False,
+) -> None:
+    """List encodings, tasks and suites."""
+    from tabulate import tabulate
+
+    from tasks import unknown
+
+    if kind is not None and kind not in COLUMNS:
+        raise unknown("kind", kind, COLUMNS)
+    items = {one: [make() for make in catalogue(one).values()] for one in ([kind] if kind else COLUMNS)}
+    if as_json:
+        return print_json([item for own in items.values() for item in own])
+    for one, own in items.items():
+        rows = [["\n".join(text_lines(item.get(column, ""))) for column in COLUMNS[one]] for item in map(readable, own)]
+        widths = [None] * (len(COLUMNS[one]) - 1) + [WIDTH]
+        print(tabulate(rows, headers=[one[:-1], *COLUMNS[one][1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
 
 
 def show(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="An encoding or a suite, by name or file; a task; or encodings, tasks, suites."),
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
+    bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the encoding's paper as BibTeX.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show one encoding, task or suite in full, or without NAME lists of all."""
+    """Show one encoding, task or suite in full; an encoding with its line of the published board."""
+    from leaderboard.render.pages import render
+    from tasks import InputError
+
+    items = find(name)
+    for item in items:
+        if item["kind"] == "encoding" and "formula" in item:
+            if bibtex:
+                return print(render("bibtex.j2", item=item))
+            item |= published_line(item["name"])
+        elif bibtex:
+            raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
+    if as_json:
+        return print_json(items)
     from tabulate import tabulate
 
-    if name and name not in COLUMNS:
-        items = {name: find(name)}  # a task and a suite may have the same name
-    else:
-        items = {kind: [make() for make in catalogue(kind).values()] for kind in ([name] if name else COLUMNS)}
-    if as_json:
-        return print_json([item for own in items.values() for item in own])
-    for kind, own in items.items():
-        if columns := COLUMNS.get(kind):
-            rows = [["\n".join(text_lines(item.get(column, ""))) for column in columns] for item in own]
-            widths = [None] * (len(columns) - 1) + [80]
-            print(tabulate(rows, headers=[kind[:-1], *columns[1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
-            continue
-        for item in own:
-            rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
-            print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
+    for item in map(readable, items):  # a task and a suite may have the same name
+        rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
+        print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
 
 
 def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
@@ -95,6 +116,30 @@ def describe_encoding(cls) -> dict[str, Any]:
     with one_line_errors(cls):
         derived = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
     return asdict(cls.info) | {"kind": "encoding"} | derived
+
+
+def readable(item: dict[str, Any]) -> dict[str, Any]:
+    """Names of family and ranking class as the board has them."""
+    from leaderboard.results.facts import class_title, family_title
+
+    titles = {"family": family_title, "ranking": class_title}
+    return item | {key: title(item[key]) for key, title in titles.items() if key in item}
+
+
+def published_line(name: str) -> dict[str, Any]:
+    """The row of an encoding on the published board; empty without one."""
+    from leaderboard import published_folder
+    from leaderboard.render.columns import PAGE, shown
+    from leaderboard.render.published import MAIN, joint_board
+    from leaderboard.results.frame import published_suites
+
+    if MAIN not in published_suites(published_folder()):
+        return {}
+    board = joint_board(MAIN, None, published_folder())
+    row = board.rows[board.rows["encoding"] == name]
+    columns = shown(board.tasks, PAGE, row) if len(row) else []
+    line = {column.title.replace("\u00a0", " "): column.show(row.iloc[0]) for column in columns if column.key != "encoding"}
+    return {f"published, suite {MAIN}": line} if line else {}
 
 
 def find(name: str) -> list[dict[str, Any]]:

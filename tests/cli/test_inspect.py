@@ -1,6 +1,7 @@
 """``lprime show``."""
 
 import json
+import re
 
 import pytest
 from commands import printed, refused
@@ -56,3 +57,18 @@ def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
     assert "layers: 2" in printed("show", own)
     assert "cannot read plugin" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
     assert "did you mean 'steps-x2'?" in refused("show", "small-steps-x5")
+
+
+def test_lists_fit_80_columns_and_use_the_boards_words():
+    text = printed("list")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "score bias" in text and "by content" in text and "contextual" not in text
+
+
+def test_show_has_the_published_line_and_bibtex():
+    text = printed("show", "alibi")
+    assert "published, suite small" in text and "score: ." in text and "Trained at lengths up to L" in text
+    entry = printed("show", "dape(kerple_log)", "--bibtex")
+    assert re.fullmatch(r"@misc\{\w+,\n(  (title|author|year|url) = \{.+\},\n){4}\}\n", entry.strip() + "\n"), entry
+    assert " and " in entry and "dape" in entry
+    assert "expected an encoding, got 'small', which is a suite" in refused("show", "small", "--bibtex")

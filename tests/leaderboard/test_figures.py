@@ -33,7 +33,6 @@ def drawn(made):
         "overview": plots.overview(made, rows.head(3), rows.tail(2), "Three lead"),
         "curves": plots.curves(made, ["alibi", "t5", "fire", "shaw", "nope", "rope"], "Curves"),
         "one": plots.one_encoding(made, "my$e^{|pe", [[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]]),
-        "cost": plots.cost(made, ["alibi", "rope"]),
         "rates": plots.rates(board(rates), ["alibi", "nope"]),
     }
 
@@ -100,15 +99,6 @@ def test_rates_are_means_over_tasks_and_seeds(made, drawn):
     (axes,) = drawn["rates"].axes
     line = next(line for line in axes.lines if line.get_color() == colour("alibi"))
     assert line.get_xdata().tolist() == [0.001, 0.004] and line.get_ydata() == pytest.approx([1, 1])
-
-
-def test_the_cost_figure_names_what_nothing_beats(made, drawn):
-    (axes,) = drawn["cost"].axes
-    rows = made.rows
-    front = [
-        r.encoding for r in rows.itertuples() if not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any()
-    ]
-    assert {text.get_text() for text in axes.texts} == {*front, "alibi", "rope"}
 
 
 def test_an_encoding_with_a_part_of_the_tasks_has_a_figure():
