@@ -219,7 +219,7 @@ def site(installed, monkeypatch):
 
 
 def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site):
-    listed = run_command("show", "encodings")[1]
+    listed = run_command("list", "encodings")[1]
     assert "lprime-recency 0.1.0" in listed and "broken" in listed and "liar" in listed
     assert not {"lprime_recency", "liar_module"} & set(sys.modules)
     for name, reason in {

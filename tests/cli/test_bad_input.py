@@ -128,7 +128,7 @@ def test_json_is_all_that_stdout_holds_though_a_plugin_prints(here):
     (here / "mine.py").write_text(source_of_one(imports=NOISY))
     done = subprocess.run([sys.executable, "-m", "lprime", "show", "mine.py", "--json"], capture_output=True, text=True)
     assert json.loads(done.stdout)[0]["name"] == "mine" and "printed" in done.stderr and "written past" in done.stderr
-    assert json.loads(printed("show", "tasks", "--json")), "a stand-in for stdout gets it too"
+    assert json.loads(printed("list", "tasks", "--json")), "a stand-in for stdout gets it too"
 
 
 INTERRUPTED = """

@@ -19,20 +19,20 @@ from bench.suites.suite import shipped
     ],
 )
 def test_list_names_everything_of_a_kind(kind, some):
-    items = json.loads(printed("show", kind, "--json"))
+    items = json.loads(printed("list", kind, "--json"))
     assert some <= {item["name"] for item in items}
     assert {item["kind"] for item in items} == {kind[:-1]}
-    table = printed("show", kind)
+    table = printed("list", kind)
     assert all(item["name"] in table for item in items)
 
 
 def test_list_describes_every_encoding():
-    for item in json.loads(printed("show", "encodings", "--json")):
+    for item in json.loads(printed("list", "encodings", "--json")):
         assert item["family"] and item["title"] and item["year"] and item["link"].startswith("https://"), item["name"]
         assert item["ranking"] in ("standard", "longer", "task-aware")
         assert item["source"] in SOURCE_KINDS and len(item["lengths"]) < 300, item["name"]
         assert isinstance(item["hooks"], list) and isinstance(item["parameters"], int)
-    by_name = {item["name"]: item for item in json.loads(printed("show", "--json"))}
+    by_name = {item["name"]: item for item in json.loads(printed("list", "--json"))}
     assert by_name["alibi"]["hooks"] == ["prepare", "bias"]
     assert by_name["t5"]["parameters"] == 32 * 4
     assert by_name["nope"]["hooks"] == []
