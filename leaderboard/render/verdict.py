@@ -62,8 +62,9 @@ class Need(NamedTuple):
 
 
 def main_rows(board: Board) -> pd.DataFrame:
-    """Complete rows of the main class, best score first."""
-    return board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"]]
+    """Complete rows of the main class, best score first, without encodings that no public source confirms."""
+    confirmed = board.rows["source"] != "second-hand"
+    return board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"] & confirmed]
 
 
 def leaders(board: Board, most: int = LEADERS) -> pd.DataFrame:
