@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import fmean
@@ -66,9 +66,6 @@ class Source(Record):
         return cls(plugins=tuple(registry.references(found)), sha256=source_hash(found))
 
 
-BUILT_IN = Source()
-
-
 @dataclass(frozen=True)
 class RunRequest:
     """A run as plain data, to be sent to another process."""
@@ -79,7 +76,7 @@ class RunRequest:
     encoding: str
     seed: int
     learning_rate: float | None = None
-    source: Source = BUILT_IN
+    source: Source = field(default_factory=Source)
     keep_weights: bool = False
     """See ``run_one``."""
 

@@ -129,13 +129,11 @@ def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
 
 def read_local(out: Path, suite: str) -> pd.DataFrame:
     """The frame of the finished runs of a suite under ``out``; without rows if there are none."""
-    return build_frame(local_results(out, suite), "local")
+    return described(build_frame(local_results(out, suite), "local"))
 
 
 def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """The frame of the published runs, by suite, encoding, task, learning rate and seed; without rows if there are none.
-
-    What an encoding was compared with is what the bibliography says now.
 
     Arguments:
         folder: of the published board.
@@ -143,7 +141,11 @@ def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """
     names = published_suites(folder) if suite is None else [suite]
     results = (result for name in names for result, _ in stored_results(folder, name))
-    runs = build_frame(results, "published")
+    return described(build_frame(results, "published"))
+
+
+def described(runs: pd.DataFrame) -> pd.DataFrame:
+    """The frame with what encodings were compared with as the bibliography says it now, if it has them."""
     now = {name: entry["source"] for name, entry in facts().items() if "source" in entry}
     return runs.assign(source=runs["encoding"].map(now).fillna(runs["source"]))
 

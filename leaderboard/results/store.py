@@ -22,7 +22,6 @@ from .file_names import RESULTS, file_name, write_if_changed
 from .frame import build_frame, local_results, refuse_damage, stored_results
 
 CARDS = "cards.json"
-COSTS = ["step_time", "memory"]
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
 """Fields of a result that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in
 these, nor in the settings of the encoding."""
@@ -130,4 +129,4 @@ def relative_costs(folder: Path, suite: str) -> pd.DataFrame:
     """
     cards = {name: card.costs for name, card in read_cards(folder).items() if card.suite == suite and card.costs}
     rows = {name: (costs[0].step_ratio, costs[-1].peak_ratio) for name, costs in cards.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=COSTS)
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["step_time", "memory"])
