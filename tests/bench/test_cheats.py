@@ -58,10 +58,10 @@ def test_a_sealed_run_is_tested_on_examples_drawn_when_it_began():
 
 @pytest.mark.usefixtures("short_runs")
 def test_looking_ahead_gains_nothing_in_a_sealed_run(tmp_path):
-    run = Run(validated(Suite, suite_dict(recipe={"steps": 400, "warmup_steps": 20, "learning_rate": 0.01}), "tiny"), "copying", "peeks", 0)
-    code = sealed_code("Peeks")
-    unsealed, sealed = (result.scores[-1].token for result in (run_one(run, tmp_path, "cpu"), run_sealed(run, code)))
-    assert unsealed > 0.6 > 0.3 > sealed, "of the tokens past L"
+    recipe = {"steps": 400, "warmup_steps": 20, "learning_rate": 0.01}
+    run = Run(validated(Suite, suite_dict(recipe=recipe), "tiny"), "copying", "peeks", 0)
+    sealed = run_sealed(run, sealed_code("Peeks"))
+    assert run_one(run, tmp_path, "cpu").scores[-1].token > 0.6 > 0.3 > sealed.scores[-1].token, "of the tokens past L"
 
 
 @pytest.mark.sandbox
