@@ -7,6 +7,7 @@ longest.
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import median
 from typing import TypeVar, get_args
 
@@ -24,9 +25,10 @@ from bench.runs.run_training import build_model
 from bench.suites.parts import Recipe
 from bench.suites.suite import Suite, load_suite
 from bench.training.batches import IGNORED
+from bench.training.cuda_graphs import GraphedStep
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
-from bench.training.train import TrainingState, graphed_step, train
+from bench.training.train import TrainingState, answer_loss, train
 from tasks import BOS, EOS, PAD, Examples
 
 K = TypeVar("K")
@@ -64,7 +66,7 @@ class Ours:
         self.recipe = suite.recipe_for(self.name)
         self.model = build_model(Run(suite, self.name, encoding, 0)).to(device)
         self.optimizer, self.state = AdamW(self.model, self.recipe), TrainingState()
-        self.graphs = graphed_step(self.model) if device.type == "cuda" else None
+        self.graphs = GraphedStep(self.model, partial(answer_loss, self.model)) if device.type == "cuda" else None
         if self.graphs and not graphs:
             self.graphs.usable = False
 

@@ -60,8 +60,7 @@ class SealedModel(Decoder):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed("init", run.seed))
             super().__init__(run.suite.model, len(setup.symbols), build_encoding, shows_tokens=aware)
-        own = [*self.embedding.parameters(), *self.head.parameters()]
-        self.shared_weights = [p for p in self.parameters() if not any(p is ours for ours in own)]
+        self.shared_weights = [p for part in (self.blocks, self.norm, self.encoding) for p in part.parameters()]
         """Those that the process needs; it has them in the same order."""
 
     def send_weights(self) -> None:

@@ -24,7 +24,7 @@ from bench.encodings import Stage
 from bench.suites.parts import Recipe
 
 from .batches import IGNORED, Batch, as_batch, few_shapes_batch
-from .cuda_graphs import GraphedStep, Recorder, cuda_graph
+from .cuda_graphs import GraphedStep
 from .model import Decoder
 from .optimizer import AdamW
 
@@ -116,11 +116,6 @@ def forward_backward(model: Decoder, examples: tasks.Examples, announced_length:
     return loss.detach()
 
 
-def graphed_step(model: Decoder, recorder: Recorder = cuda_graph) -> GraphedStep:
-    """Training steps of a model as CUDA graphs."""
-    return GraphedStep(model, partial(answer_loss, model), recorder)
-
-
 def train(
     model: Decoder,
     optimizer: AdamW,
@@ -143,7 +138,7 @@ def train(
     model.train()
     device = model.embedding.weight.device
     if graphs is None and device.type == "cuda":
-        graphs = graphed_step(model)
+        graphs = GraphedStep(model, partial(answer_loss, model))
     stage = model.encoding.stage
     extra_steps = stage_steps(recipe, stage)
     end = recipe.steps + extra_steps

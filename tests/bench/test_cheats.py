@@ -12,6 +12,7 @@ from support import ROOT, suite_dict
 
 from bench.runs.run import Run
 from bench.runs.run_lock import read_heartbeat
+from bench.runs.run_one import run_one
 from bench.sealed import process, served_model
 from bench.sealed.process import Channel, SealedError
 from bench.sealed.request import SealedRequest
@@ -53,6 +54,14 @@ def test_a_sealed_run_is_tested_on_examples_drawn_when_it_began():
     assert first.loss == second.loss and first.test_seed != second.test_seed
     assert len({first.data_hash, second.data_hash, suite.data_hash("copying")}) == 3
     assert first.data_hash == suite.data_hash("copying", first.test_seed)
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_looking_ahead_gains_nothing_in_a_sealed_run(tmp_path):
+    recipe = {"steps": 400, "warmup_steps": 20, "learning_rate": 0.01}
+    run = Run(validated(Suite, suite_dict(recipe=recipe), "tiny"), "copying", "peeks", 0)
+    sealed = run_sealed(run, sealed_code("Peeks"))
+    assert run_one(run, tmp_path, "cpu").scores[-1].token > 0.6 > 0.3 > sealed.scores[-1].token, "of the tokens past L"
 
 
 @pytest.mark.sandbox

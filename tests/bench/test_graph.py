@@ -3,6 +3,7 @@
 import logging
 import math
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,14 +17,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tasks
 from bench.plugins.registry import get_encoding
 from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
-from bench.training.cuda_graphs import CopyOnce, GraphedStep
+from bench.training.cuda_graphs import CopyOnce, GraphedStep, cuda_graph
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
-from bench.training.train import TrainingState, answer_loss, graphed_step, train
+from bench.training.train import TrainingState, answer_loss, train
 
 LENGTH = 5
 TASKS = {name: tasks.get(name, longest=2 * LENGTH) for name in tasks.catalogue() if name != "text"}
 TASK = TASKS["copying"]
+
+
+def graphed_step(model, recorder=cuda_graph):
+    return GraphedStep(model, partial(answer_loss, model), recorder)
 
 
 def recomputed(function):

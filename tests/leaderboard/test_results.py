@@ -171,6 +171,12 @@ REFUSED = {
 }  # fmt: skip
 
 
+def test_sealed_runs_have_examples_of_their_own(out, board):
+    before = publish("tiny", out, board).added
+    store(out, [result(suite(), encoding="mine", seed=n, sealed=True, data_hash=f"drawn {n}") for n in range(2)])
+    assert (publish("tiny", out, board).added, len(read_published(board))) == (2, before + 2)
+
+
 @pytest.mark.parametrize("fault", REFUSED)
 def test_what_may_not_be_published_is_refused_before_anything_is_written(out, board, fault):
     store(out, REFUSED[fault])
