@@ -124,10 +124,8 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
 
     given = list(encodings or ())
     if len(given) != 1 or not is_submission(given[0]):
-        raise InputError(
-            "--sealed runs one submission; expected --encoding FOLDER as `lprime submit` writes it, got "
-            f"{', '.join(given) or 'none'}"
-        )
+        expected = "expected --encoding FOLDER as `lprime submit` writes it"
+        raise InputError(f"--sealed runs one submission; {expected}, got {', '.join(given) or 'none'}")
     found = read_submission(Path(given[0]))
     return [found.submission.encoding.name], sealed_code(found, out)
 
