@@ -76,7 +76,7 @@ def run(
         out.mkdir(parents=True, exist_ok=True)
     finished, unreadable = read_results(runs, out)
     pending = [r for r in runs if r not in finished and r not in unreadable]
-    failed = {r: failure.error for r in pending if (failure := r.failure(out)) and r.state(out) == "failed"}
+    failed = {r: reason for r in pending if (reason := failed_before(r, out))}
     skipped = {} if retry_failed else failed
     todo = [r for r in pending if r not in skipped]
     keep = {r.encoding for r in todo} if keep_weights else None
@@ -111,6 +111,17 @@ def run(
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code
+
+
+def failed_before(run: "Run", out: Path) -> str:
+    """Why a run failed, by its report, or why that cannot be read; empty if the run did not fail."""
+    from tasks import InputError
+
+    try:
+        failure = run.failure(out)
+        return failure.error if failure and run.state(out) == "failed" else ""
+    except InputError as fault:
+        return str(fault)
 
 
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":

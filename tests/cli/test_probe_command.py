@@ -16,7 +16,6 @@ from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
-from lprime.cli.publish import publish_suite
 
 NAMES = sorted({*PROBES} - {"needle", "excess"})
 """Those that copying allows."""
@@ -59,7 +58,7 @@ def test_probes_are_measured_once_exported_and_published(runs, here):
     assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
         "export", "--probes", "--to", "p.csv", "--suite", "tin"
     )
-    publish_suite("tiny.yaml", here / "runs", here / "board", ["nope"])
+    printed("publish", "tiny.yaml", "--board", here / "board", "--encoding", "nope", "--no-measure")
     assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 
 
