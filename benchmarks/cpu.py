@@ -19,8 +19,6 @@ from bench.files import write_atomic
 from bench.runs.pool import worker_environment
 
 TASKS = ("copying", "addition", "parity", "key_retrieval", "sorting")
-TURN = 4
-"""Steps of a contestant in a row."""
 
 
 def main(
@@ -28,10 +26,8 @@ def main(
 ) -> None:
     """Measure our speed next to x-transformers and Hugging Face transformers."""
     torch.set_num_threads(1)
-    record = {
-        "machine": machine(CPU, None, quick),
-        "steps": [row for task in (TASKS[:1] if quick else TASKS) for row in time_steps(task, quick)],
-    }
+    steps = [row for task in (TASKS[:1] if quick else TASKS) for row in time_steps(task, quick)]
+    record = {"machine": machine(CPU, None, quick), "steps": steps}
     print(text := render(record))
     if not quick:
         write_atomic(Path("runs/cpu.json"), json.dumps(record, indent=1) + "\n")
@@ -40,7 +36,7 @@ def main(
 
 def time_steps(task: str, quick: bool) -> list[dict[str, Any]]:
     """Median ms of a training step of each contestant at the shapes of suite ``small``."""
-    suite, turn = suite_of("64x3", task, batch=4 if quick else None), 1 if quick else TURN
+    suite, turn = suite_of("64x3", task, batch=4 if quick else None), 1 if quick else 4
     contestants: dict[tuple[str, str], Ours | Theirs] = {(name, OURS): Ours(suite, name) for name in REFERENCES}
     contestants |= {(encoding, who): Theirs(module, suite) for who, encoding, module in library_models(suite)}
     calls = {key: partial(one.steps, turn) for key, one in contestants.items()}

@@ -30,8 +30,8 @@ def write_runs(folder: Path, count: int) -> None:
     (folder / "grown.yaml").write_text(
         yaml.safe_dump(content | {"name": "grown", "encodings": names, "seeds": [*range(seeds)]})
     )
-    with gzip.open(Path(__file__).parent / "runs/small.jsonl.gz") as kept:
-        one = json.loads(kept.readline()) | {"task_sha256": ""}
+    kept = gzip.decompress((Path(__file__).parent / "runs/small.jsonl.gz").read_bytes()).splitlines()
+    one = json.loads(kept[0]) | {"task_sha256": ""}
     for run in plan_runs(load_suite(str(folder / "grown.yaml"))):
         lengths, score = run.recipe_suite.test_lengths(run.task), one["scores"][0]
         scores = [score | {"length": length, "exact": random.random(), "nll": random.random()} for length in lengths]
@@ -46,5 +46,5 @@ for count in map(int, sys.argv[1:]):
         for command in COMMANDS:
             arguments = [sys.executable, "-m", "lprime", *command.split()]
             _, status, used = os.wait4(subprocess.Popen(arguments, cwd=folder, stdout=subprocess.DEVNULL).pid, 0)
-            seconds, code = used.ru_utime + used.ru_stime, os.waitstatus_to_exitcode(status)
-            print(f"{count:8,} {command:26} {seconds:8.1f} s {used.ru_maxrss / 2**20:6.2f} GB, exit code {code}", flush=True)
+            seconds, size = used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
+            print(f"{count:8,} {command:26} {seconds:8.1f} s {size:6.2f} GB{', failed' * bool(status)}", flush=True)

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from bench.files import write_atomic
 from bench.probe.record import ProbeRecord, Value, file_of, read_record
 from bench.result import reading
+from tasks import InputError
+
+from .frame import skip
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +28,14 @@ RunKey = tuple[str, str, str, int, str]
 
 
 def read_local(folder: Path) -> list[ProbeRecord]:
-    """The records of all runs in one suite's folder, by task, encoding, seed and probe.
-
-    Raises:
-        InputError: a damaged file.
-    """
-    found = (read_record(path) for path in sorted(folder.glob(f"*/*/seed-*/{file_of('*')}")))
+    """The records of all runs in one suite's folder, by task, encoding, seed and probe. Damaged ones are skipped with a warning
+    ``Damaged``."""
+    found = []
+    for path in sorted(folder.glob(f"*/*/seed-*/{file_of('*')}")):
+        try:
+            found.append(read_record(path))
+        except InputError as fault:
+            skip(str(fault))
     return [record for record in found if record]
 
 

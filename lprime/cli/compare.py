@@ -1,16 +1,13 @@
 """``lprime compare``: compare two encodings."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from leaderboard import PUBLISHED, published_folder
 
 from .options import Board, Json, OfSuite, Out, full_name, print_json
-
-if TYPE_CHECKING:
-    from leaderboard.stats.rows import Board as Rows
 
 
 def compare(
@@ -31,32 +28,22 @@ def compare(
     """
     from rich.console import Console
 
+    from leaderboard.render.published import joint_board, local_board
     from leaderboard.render.terminal import comparison, print_comparison
-    from leaderboard.results.frame import suite_name
+    from leaderboard.results import read_local
+    from leaderboard.results.frame import published_suites, suite_name
+    from leaderboard.stats.rows import LOCAL
 
     folder = published_folder(board)
-    name, names = suite_name(suite, out, folder), (full_name(a), full_name(b))
-    rows, shown = find_pair(name, names, out, folder, published)
+    name, shown = suite_name(suite, out, folder), [full_name(a), full_name(b)]
+    if not published and (name not in published_suites(folder) or {*shown} <= {*read_local(out, name)["encoding"]}):
+        rows = local_board(name, out)
+    else:
+        rows = joint_board(name, out, folder)
+        known, marks = set(rows.encodings), ("", LOCAL) if published else (LOCAL, "")
+        shown = [next((one + mark for mark in marks if one + mark in known), one) for one in shown]
     found = comparison(rows, *shown)
     if as_json:
         print_json(found)
     else:
         print_comparison(found, Console())
-
-
-def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, published: bool) -> "tuple[Rows, list[str]]":
-    """A board with results of both encodings where there are some, and the names of the encodings in it.
-
-    Raises:
-        InputError: no results of the suite.
-    """
-    from leaderboard.render.published import joint_board, local_board
-    from leaderboard.results import read_local
-    from leaderboard.results.frame import published_suites
-    from leaderboard.stats.rows import LOCAL
-
-    if not published and (suite not in published_suites(board) or set(read_local(out, suite)["encoding"]).issuperset(names)):
-        return local_board(suite, out), [*names]
-    both = joint_board(suite, out, board)
-    known, marks = set(both.rows["encoding"]), ("", LOCAL) if published else (LOCAL, "")
-    return both, [next((name + mark for mark in marks if name + mark in known), name) for name in names]

@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import SUITE_HELP, Board, OfSuite, Out, Published
+from .options import SUITE_HELP, Board, OfSuite, Out
 
 
 def export(
@@ -19,7 +19,7 @@ def export(
         typer.Option(metavar="SUITE", help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}"),
     ] = None,
     out: Out = Path("runs"),
-    published: Published = False,
+    published: Annotated[bool, typer.Option("--published", help="Read published results instead of your runs.")] = False,
     board: Board = PUBLISHED,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
@@ -35,8 +35,7 @@ def export(
     runs_in, board_in = (None, published_folder(board)) if published else (out, None)
     runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
     rows = write_table(tidy(runs), to, force)
-    names = list(runs["suite"].unique())
-    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(names)}) written to {to}")
+    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
 
 
 def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:

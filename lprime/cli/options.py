@@ -76,7 +76,6 @@ Workers = Annotated[
         "--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core, or two per GPU]."
     ),
 ]
-Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
 Json = Annotated[bool, typer.Option("--json", callback=json_wanted, help="Print JSON.")]
 
 

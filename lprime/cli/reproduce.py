@@ -30,13 +30,7 @@ def reproduce(
     Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
     reproduced.
     """
-    from bench.findings.finding import (
-        OUTCOMES,
-        load_finding,
-        read_outcomes,
-        shipped_findings,
-        write_outcomes,
-    )
+    from bench.findings.finding import OUTCOMES, load_finding, read_outcomes, shipped_findings, write_outcomes
     from bench.findings.verdict import NOT, verdict_of
     from tasks import InputError
 

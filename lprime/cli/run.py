@@ -77,7 +77,7 @@ def run(
         out.mkdir(parents=True, exist_ok=True)
     finished, unreadable = read_results(runs, out)
     pending = [r for r in runs if r not in finished and r not in unreadable]
-    failed = {r: failure.error for r in pending if (failure := r.failure(out)) and r.state(out) == "failed"}
+    failed = {r: reason for r in pending if (reason := failed_before(r, out))}
     skipped = {} if retry_failed else failed
     todo = [r for r in pending if r not in skipped]
     keep = {r.encoding for r in todo} if keep_weights else None
@@ -114,6 +114,17 @@ def run(
     return outcome.code
 
 
+def failed_before(run: "Run", out: Path) -> str:
+    """Why a run failed, by its report, or why that cannot be read; empty if the run did not fail."""
+    from tasks import InputError
+
+    try:
+        failure = run.failure(out)
+        return failure.error if failure and run.state(out) == "failed" else ""
+    except InputError as fault:
+        return str(fault)
+
+
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":
     """Name of the submitted encoding, as a list, and its code.
 
@@ -125,10 +136,8 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
 
     given = list(encodings or ())
     if len(given) != 1 or not is_submission(given[0]):
-        raise InputError(
-            "--sealed runs one submission; expected --encoding FOLDER as `lprime submit` writes it, got "
-            f"{', '.join(given) or 'none'}"
-        )
+        expected = "expected --encoding FOLDER as `lprime submit` writes it"
+        raise InputError(f"--sealed runs one submission; {expected}, got {', '.join(given) or 'none'}")
     found = read_submission(Path(given[0]))
     return [found.submission.encoding.name], sealed_code(found, out)
 

@@ -3,12 +3,13 @@ what was given, what was expected and what to do, with exit code 2; no file chan
 """
 
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from commands import printed, refused
+from commands import printed, refused, run_command
 from support import suite_dict
 from synthetic_results import full, store, suite
 
@@ -226,6 +227,21 @@ def test_mistakes_in_the_reference_to_a_plugin(here, command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_mistakes_on_the_command_line(here, command):
     assert COMMANDS[command] in line_of(command)
+
+
+def test_a_damaged_report_or_probe_stops_no_other_run(here):
+    folder = here / "runs/tiny/parity/rope/seed-0"
+    (folder / "probe-position.json").write_text("{")
+    (folder.parent / "seed-7").mkdir()
+    (folder.parent / "seed-7/failure.json").write_text("{")
+    for command, said in {
+        "run tiny.yaml --out runs --encoding rope --task copying --task parity --seed 7 --dry-run": "1 run of suite tiny",
+        "export --probes --to p.csv": "is not a whole probe",
+    }.items():
+        code, out, err = run_command(*shlex.split(command))
+        assert said in out + err, (code, out, err)
+    shutil.rmtree(folder.parent / "seed-7")
+    (folder / "probe-position.json").unlink()
 
 
 @pytest.mark.parametrize("mistake", CLUSTERS)

@@ -16,7 +16,6 @@ from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
-from lprime.cli.publish import publish_suite
 
 NAMES = sorted(PROBES)
 
@@ -58,7 +57,7 @@ def test_probes_are_measured_once_exported_and_published(runs, here):
     assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
         "export", "--probes", "--to", "p.csv", "--suite", "tin"
     )
-    publish_suite("tiny.yaml", here / "runs", here / "board", ["nope"])
+    printed("publish", "tiny.yaml", "--board", here / "board", "--encoding", "nope", "--no-measure")
     assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 
 
@@ -69,11 +68,11 @@ def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
         ("probe", "growth", "tiny.yaml", "--encoding", "mine.py", "--task", "copying"),
     )
     (folder / "probe-growth.json").write_text("{}")
-    assert "is not a whole probe" in refused(*growth)
+    assert "is not a whole probe" in run_command(*growth)[2]  # on stdout is a caution: the plugin has no hooks
     (folder / "probe-growth.json").unlink()
     weights = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
-    assert "is damaged (its content does not match its checksum)" in refused(*growth)
+    assert "is damaged (its content does not match its checksum)" in run_command(*growth)[2]
 
 
 def test_worker_processes_load_plugins(runs, monkeypatch):
