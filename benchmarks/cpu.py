@@ -15,6 +15,7 @@ import torch
 import typer
 from common import CPU, OURS, REFERENCES, Ours, Theirs, library_models, machine, suite_of, take_turns, versus
 
+import tasks
 from bench.files import write_atomic
 from bench.runs.pool import worker_environment
 from tasks import EOS, PAD, Examples
@@ -56,7 +57,7 @@ def time_evaluation(task: str, quick: bool) -> list[dict[str, Any]]:
     """Median ms of the exact match of a test set at the longest length, by untrained models."""
     suite = suite_of("64x3", task)
     generator = suite.make_task(task)
-    examples = generator.test_examples(generator.longest, 4 if quick else suite.test_examples, suite.test_seed)
+    examples = tasks.test_set(generator, generator.longest, 4 if quick else suite.test_examples, suite.test_seed)
     calls = {(name, OURS): partial(Ours(suite, name).evaluate, examples) for name in REFERENCES}
     for who, encoding, module in library_models(suite):
         if hasattr(module, "generate"):

@@ -115,7 +115,7 @@ class Suite(Section):
     def test_sets(self, task: str) -> dict[int, Examples]:
         """Length → test examples; they depend only on the suite."""
         generator = self.make_task(task)
-        return {n: generator.test_examples(n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
+        return {n: generators.test_set(generator, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
 
     @cache  # noqa: B019
     def data_hash(self, task: str) -> str:

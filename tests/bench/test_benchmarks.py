@@ -135,7 +135,7 @@ def test_generate_is_greedy_decoding(models, who):
         for parameter in module.parameters():
             if parameter.ndim == 2:
                 torch.nn.init.normal_(parameter, std=0.2)
-    examples = COPYING.make_task("copying").test_examples(5, 6, 0)
+    examples = tasks.test_set(COPYING.make_task("copying"), 5, 6, 0)
     start, width = int(examples.answer_start[0]), examples.tokens.shape[1]
     with torch.no_grad():
         for row in range(len(examples)):

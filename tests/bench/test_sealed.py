@@ -62,7 +62,7 @@ class Local:
 
 def test_no_answer_is_shown_before_it_is_predicted():
     model = Local(Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0))
-    examples = model.task.test_examples(5, 40, 0)
+    examples = tasks.test_set(model.task, 5, 40, 0)
     assert len(set(examples.sizes)) > 1, "so that examples end at different steps"
     batch = as_batch(examples)
     logits = reveal(model, batch, 40, 0)
