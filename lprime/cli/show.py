@@ -45,7 +45,11 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full."""
+    from tasks import example
+
     items = find(name)
+    for item in (one for one in items if one["kind"] == "task"):  # not in a list: an example of text reads its corpus
+        item["examples"] = {variant: example(item["name"], variant) for variant in item["variants"]}
     if as_json:
         return print_json(items)
     from tabulate import tabulate
@@ -76,11 +80,8 @@ def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
 
 
 def describe_task(cls) -> dict[str, Any]:
-    from tasks import example
-
-    examples = {variant: example(cls.name, variant) for variant in cls.variants}
     about = {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
-    return about | {"settings": dict(cls.defaults), "examples": examples}
+    return about | {"settings": dict(cls.defaults)}
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
