@@ -19,9 +19,6 @@ from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, content_hash
 from .files import folder_atomic
 from .suites.suite import Suite
 
-IGNORED = -100
-"""Label of a token that does not count."""
-
 MOST_EXAMPLES = 10_000_000
 """Training examples of one dataset, which is built in memory: some gigabytes."""
 
@@ -37,17 +34,14 @@ class TaskData(DatasetDict):
 
     @staticmethod
     def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """A batch of rows for a causal model, as ``transformers`` takes it: tensors [B, T], padded on the right.
-
-        Returns:
-            ``input_ids``, ``attention_mask``, and ``labels``: the ids of the answer and ``<eos>``, ``IGNORED`` elsewhere.
-        """
+        """A batch for a causal model, as ``transformers`` takes it: tensors [B, T], padded on the right; ``labels`` are the ids
+        of the answer and ``<eos>``, and −100, which does not count, elsewhere."""
         import torch
 
         ids = [torch.tensor(row["ids"]) for row in rows]
         tokens = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=PAD)
         prompt = torch.arange(tokens.shape[1]) < torch.tensor([row["answer_start"] for row in rows])[:, None]
-        labels = tokens.masked_fill(prompt | (tokens == PAD), IGNORED)
+        labels = tokens.masked_fill(prompt | (tokens == PAD), -100)
         return {"input_ids": tokens, "attention_mask": (tokens != PAD).long(), "labels": labels}
 
 

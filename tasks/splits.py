@@ -37,6 +37,15 @@ def train_block(task: Task, train_length: int, size: int, seed: int, block: int,
     return task.sample(rng.integers(shortest, train_length, size=BLOCK * size, endpoint=True), BLOCK * size, rng)
 
 
+def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:
+    """Return the ``count`` test examples of one length.
+
+    Raises:
+        InputError: a length outside 1 … ``longest``.
+    """
+    return task.test_examples(length, count, test_seed)
+
+
 def content_hash(sets: Iterable[Examples]) -> str:
     """Return the SHA-256 of tokens, answer starts and sizes of example sets, in order. Equal hashes mean equal examples."""
     digest = hashlib.sha256()

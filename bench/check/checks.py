@@ -39,11 +39,10 @@ class CheckOutcome(Record):
 
 
 class Report(Record):
-    """Findings of all checks of one encoding or task."""
+    """Findings of all checks of one encoding, or of the task of this name."""
 
     format: Literal[2] = 2
     encoding: str
-    """Name of the encoding or task."""
     source_sha256: str
     """Hash of the source that was checked, as in results."""
     seconds: float

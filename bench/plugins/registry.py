@@ -97,7 +97,9 @@ def get_task(name: str) -> tuple[type[Task], dict[str, Any]]:
 def is_task(name: str) -> bool:
     """Whether a name, or what is in a file, is a task and not an encoding. Raises ``InputError`` as ``load_file`` does."""
     if found := references_in(name):
-        return any(issubclass(c, Task) for c in defined_in(load_module(parts(found[0])[0])))
+        module = load_module(parts(found[0])[0])
+        own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
+        return any(inspect.isclass(value) and issubclass(value, Task) for value in own)
     return name.partition("(")[0].strip() in tasks.catalogue().keys() | entry_points(Task).keys()
 
 
@@ -193,18 +195,15 @@ def validate_name(name: object, origin: str, kind: type = Encoding) -> None:
         raise InputError(f"{origin}: the name {name!r} belongs to a built-in {noun(kind)}, or to all; choose another")
 
 
-def defined_in(module: ModuleType) -> list[type]:
-    return [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
-
-
 def class_in(module: ModuleType, name: str, origin: str, kind: type) -> type:
     """Return the encoding or task of that name that a module defines; without a name, the only one.
 
     Raises:
         InputError: there is no such class, or there are several.
     """
+    defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
     needed = "info" if kind is Encoding else "name"
-    own = {c.__name__: c for c in defined_in(module) if issubclass(c, kind) and needed in vars(c)}
+    own = {c.__name__: c for c in defined if issubclass(c, kind) and needed in vars(c)}
     if name:
         if name not in own:
             raise unknown(f"class of {origin}", name, own)

@@ -63,12 +63,11 @@ class Recipe(Section):
 
 
 class TaskSpec(Section):
-    """One task of a suite: its variant, L, and its changes to the recipe (the same for every encoding)."""
+    """One task of a suite: its variant (or its first), L, and its changes to the recipe (the same for every encoding)."""
 
     task: str
     """Its name; a file, or a name with settings, is replaced by it."""
     variant: str
-    """By default the task's first."""
     train_length: Annotated[int, Field(ge=1, le=4096)]
     test_at: Multiples | None = None
     """Test lengths of this task as multiples of L; those of the suite by default."""

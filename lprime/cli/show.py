@@ -49,7 +49,7 @@ def show(
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
     from leaderboard.render.pages import render
-    from tasks import InputError
+    from tasks import InputError, example
 
     items = find(name)
     for item in items:
@@ -59,6 +59,8 @@ def show(
             item |= published_line(item["name"])
         elif bibtex:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
+        elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
+            item["examples"] = {variant: example(item["name"], variant) for variant in item["variants"]}
     if as_json:
         return print_json(items)
     from tabulate import tabulate
@@ -89,11 +91,8 @@ def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
 
 
 def describe_task(cls) -> dict[str, Any]:
-    from tasks import example
-
-    examples = {variant: example(cls.name, variant) for variant in cls.variants}
     about = {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
-    return about | {"settings": dict(cls.defaults), "examples": examples}
+    return about | {"settings": dict(cls.defaults)}
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:

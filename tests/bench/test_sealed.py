@@ -48,7 +48,7 @@ def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
 def test_no_answer_is_shown_before_it_is_predicted(monkeypatch):
     run = Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0)
     model, calls = build_model(run).eval(), []
-    examples, states = run.suite.make_task(run.task).test_examples(5, 40, 0), model.packed_states
+    examples, states = tasks.test_set(run.suite.make_task(run.task), 5, 40, 0), model.packed_states
     assert len(set(examples.sizes)) > 1, "so that examples end at different steps"
     batch, generator = as_batch(examples), torch.Generator()
     monkeypatch.setattr(model, "packed_states", lambda *given: calls.append((given[0], given[4])) or states(*given))
