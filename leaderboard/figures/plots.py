@@ -27,10 +27,14 @@ DARK_TEXT, LIGHT_TEXT = "#1f2328", "#ffffff"
 
 
 def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: str) -> "Figure":
-    """A row per encoding: gloss, score with interval and the band over learning rates, length limits by task, step time."""
+    """A row per encoding: gloss, score with interval and band over learning rates, length limits by task, step time, text."""
     shown = pd.concat([rows, references])
+    numbers = {"Step time": shown["step_time"], "Text": shown["text"]}
+    numbers = {title: values for title, values in numbers.items() if values.notna().any()}
     count, wide = len(shown), len(board.tasks)
-    figure, (names, scores, limits, costs) = new_figure(0.9 + 0.36 * count, ncols=4, width_ratios=[2.7, 2.2, 0.68 * wide, 0.9])
+    figure, (names, scores, limits, costs) = new_figure(
+        0.9 + 0.36 * count, ncols=4, width_ratios=[2.6, 2.0, 0.7 * wide, 0.75 * max(1, len(numbers))]
+    )
     places = np.arange(count)[::-1] - np.repeat([0, 0.7], [len(rows), len(references)])
     for axes in (names, scores, limits, costs):
         axes.set_ylim(places[-1] - 0.6, count - 0.4)
@@ -39,9 +43,12 @@ def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: 
         axes.spines[["left", "bottom"]].set_visible(False)
         if len(references) and len(rows):
             axes.axhline(places[len(rows)] + 0.85, color=FAINT, lw=0.8)
-    for axes in (names, costs):
-        axes.set_xticks([])
-        axes.set_xlim(0, 1)
+    names.set_xticks([])
+    names.set_xlim(0, 1)
+    costs.set_xlim(-0.5, max(0.5, len(numbers) - 0.5))
+    costs.set_xticks(range(len(numbers)), [*numbers])
+    costs.xaxis.tick_top()
+    costs.tick_params(length=0, pad=1)
     for y, row in zip(places, shown.itertuples(), strict=True):
         ink = colour(row.encoding)
         names.text(0, y + 0.2, row.encoding, weight="bold", va="center", color=ink)
@@ -49,11 +56,12 @@ def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: 
         scores.plot([row.rate_low, row.rate_high], [y, y], color=ink, alpha=0.3, lw=8, solid_capstyle="butt")
         scores.plot([row.low, row.high], [y, y], color=ink, lw=2)
         scores.plot(row.score, y, "o", color=ink, ms=6)
-        costs.text(0.5, y, f"{row.step_time:.2f}" if np.isfinite(row.step_time) else "", ha="center", va="center", color=INK)
+        for x, values in enumerate(numbers.values()):
+            value = values[row.Index]
+            costs.text(x, y, f"{value:.2f}" if np.isfinite(value) else "", ha="center", va="center", color=INK)
     scores.grid(True, axis="x")
     heading(scores, "Score beyond L")
     length_cells(limits, board.tasks, shown, places)
-    heading(costs, "Step time")
     headline(figure, title)
     return figure
 

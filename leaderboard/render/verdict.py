@@ -10,6 +10,7 @@ import tasks
 from leaderboard.results.facts import fact
 from leaderboard.stats.ranks import ALPHA
 from leaderboard.stats.rows import LOCAL, Board
+from tasks import plural
 
 from .columns import DASH, limit
 
@@ -109,7 +110,7 @@ def needs(board: Board) -> list[Need]:
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
         reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
         if reached:
-            note = f"tested to {farthest} L only; {reached} {'gets' if reached == 1 else 'get'} there"
+            note = f"{plural(reached, 'encoding')} half right at {farthest} L, the end of the test"
         else:
             note = f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:

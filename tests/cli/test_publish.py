@@ -108,5 +108,5 @@ def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):
     assert said[0] == "tiny: 2 runs added, 0 published before"
     assert measured == ["nope"]
     page = (board / "pages/nope.md").read_text()
-    assert "| formula | `s_ij = q_i·k_j/√d` |" in page
+    assert r"s_{ij} = \frac{q_i \cdot k_j}{\sqrt d}" in page
     assert "formula" not in (board / "pages/my+7cpe.md").read_text()

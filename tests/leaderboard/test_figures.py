@@ -22,6 +22,7 @@ CURVES = {
 def made():
     found = board(full(suite(), CURVES))
     found.rows["step_time"] = np.linspace(1, 2, len(found.rows))
+    found.rows["text"] = np.linspace(3, 2, len(found.rows))
     return found
 
 
@@ -67,7 +68,7 @@ def test_a_figure_is_one_transparent_svg_with_large_text(made, drawn):
 def test_the_overview_shows_scores_and_limits(made, drawn):
     texts = [text.get_text() for axes in drawn["overview"].axes for text in axes.texts]
     first = made.rows.iloc[0]
-    assert first["encoding"] == "alibi" and {"alibi", "≥2.0", f"{first['step_time']:.2f}"} <= set(texts)
+    assert first["encoding"] == "alibi" and {"alibi", "≥2.0", f"{first['step_time']:.2f}", f"{first['text']:.2f}"} <= set(texts)
     scores = drawn["overview"].axes[1]
     dots = [line.get_xdata()[0] for line in scores.lines if line.get_marker() == "o"]
     assert dots == pytest.approx([*made.rows["score"].head(3), *made.rows["score"].tail(2)])

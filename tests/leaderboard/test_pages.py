@@ -142,7 +142,11 @@ def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():
     ]
     runs += [result(of, "sorting", name, seed, WORST) for name in ("nope", "alibi") for seed in of.seeds]
     parity, sorting = needs(board(runs))
-    assert (parity.need, list(parity.names), parity.note) == ("State (parity)", ["alibi"], "tested to 2 L only; 1 gets there")
+    assert (parity.need, list(parity.names), parity.note) == (
+        "State (parity)",
+        ["alibi"],
+        "1 encoding half right at 2 L, the end of the test",
+    )
     assert sorting.names == [] and sorting.note == "all stop by 1.2 L"
     rows = table_rows(pages_of(runs)[README])
     assert rows[0]["Start with"] == "[`alibi`](pages/alibi.md)" and rows[1]["Start with"] == "none"
