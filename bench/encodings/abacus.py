@@ -15,15 +15,7 @@ class Abacus(Encoding):
     training, one random offset per call is added to the ids of all digits. In a task without digits, all ids are 0.
     """
 
-    info = published(
-        "abacus",
-        family="task-aware",
-        formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0…99} in training), 0 for non-digits",
-        past="rows up to the training length plus 99 are trained; later ones keep their random initialisation",
-        lengths="offsets 0 … 99, as published",
-        random=True,
-        ranking="task-aware",
-    )
+    info = published("abacus")
     float_ids = False
 
     digits: Tensor
@@ -49,13 +41,7 @@ class Abacus(Encoding):
 class AbacusScaled(Abacus):
     """Abacus with offsets 0 … L′ − 1: every row from L to L′ is trained as often as the others."""
 
-    info = published(
-        "abacus_scaled",
-        like=Abacus.info,
-        formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0 … L′ − 1} in training), 0 for non-digits",
-        past="every row used in a test is trained",
-        lengths="offsets 0 … L′ − 1, scaled",
-    )
+    info = published("abacus_scaled", like=Abacus.info)
 
     def __init__(self, setup):
         super().__init__(setup, offset=setup.longest_length - 1)

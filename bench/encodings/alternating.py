@@ -23,13 +23,7 @@ class RoPENoPE(RoPE):
     tokens, is longer than every sequence here and left out.
     """
 
-    info = published(
-        "rope_nope",
-        like=RoPE.info,
-        formula="`nope` in layers l with l + 1 divisible by 4, else `rope` (over i − j < 4096, which is all)",
-        past="as `rope` in RoPE layers; NoPE layers are unchanged",
-        lengths="w = 4096 (never reached), base 10000, as published",
-    )
+    info = published("rope_nope", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
         super().__init__(setup, base=base)
@@ -50,13 +44,7 @@ class RoPENoPEScaled(RoPENoPE):
     So RoPE never sees a distance it was not trained on; only the NoPE layers look further back.
     """
 
-    info = published(
-        "rope_nope_scaled",
-        like=RoPENoPE.info,
-        formula="`nope` in layers l with l + 1 divisible by 4, else `rope` over i − j < w = L/2",
-        past="RoPE layers see no untrained distance; NoPE layers are unchanged",
-        lengths="w = L/2, scaled; base 10000, as published",
-    )
+    info = published("rope_nope_scaled", like=RoPENoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
         super().__init__(setup, base=base, every=every)
@@ -82,13 +70,7 @@ class Swan(RoPENoPEScaled):
     of the models that its authors train at L = 1,024.
     """
 
-    info = published(
-        "swan",
-        like=RoPE.info,
-        formula="`nope` in layers 0, 4, …, times log_L(L + i) past L; else `rope` (base 10⁶) over i − j < w",
-        past="local layers see no distance past w; the scale of the others grows with ln i",
-        lengths="w = 512 and base 10⁶, as published; a = L",
-    )
+    info = published("swan", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 1e6, window: int = 512, scaled: bool = False):
         super().__init__(setup, base=base, window=0 if scaled else window)

@@ -18,13 +18,7 @@ class BAM(Encoding):
     It starts as ALiBi: β = 1, μ = 0 and a the logarithm of ALiBi's slopes.
     """
 
-    info = published(
-        "bam",
-        family="bias",
-        formula="s_ij = q_i·k_j/√d − e^a·(|j − i − (e^μ − e^−μ)| + ε)^β, ε = 10⁻⁵; a, β, μ learned per head",
-        past="the bias goes on as a power of the distance",
-        shift_invariant=True,
-    )
+    info = published("bam")
 
     def __init__(self, setup):
         super().__init__(setup)
@@ -44,12 +38,7 @@ class BAM(Encoding):
 class BAMSSMax(BAM):
     """BAM with scores and prior scaled by s_h·ln(i + 1), s learned per head and layer, 1 at the start."""
 
-    info = published(
-        "bam_ssmax",
-        like=BAM.info,
-        formula="s_ij = s_h·ln(i + 1)·(q_i·k_j/√d − e^a·(|j − i − (e^μ − e^−μ)| + ε)^β)",
-        past="the bias goes on as a power of the distance, and the scale grows with ln n",
-    )
+    info = published("bam_ssmax", like=BAM.info)
 
     def __init__(self, setup):
         super().__init__(setup)

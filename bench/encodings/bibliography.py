@@ -1,4 +1,7 @@
-"""What is known of the built-in encodings from elsewhere, read from ``bibliography.toml``: paper, code, provenance, gloss."""
+"""What pages say of the built-in encodings, read from ``bibliography.toml``: paper, code, provenance, gloss, formula.
+
+Encodings with published runs of suite ``small`` declare formula, family and lengths in their file: its hash is in the results.
+"""
 
 import tomllib
 from functools import cache
@@ -10,7 +13,7 @@ from .base import Info
 
 @cache
 def bibliography() -> dict[str, dict[str, Any]]:
-    """Name → the fields of ``Info`` that no class declares. A variant or composition has only those that differ."""
+    """Name → fields of ``Info``. A variant or composition has only those that differ."""
     return tomllib.loads((resources.files(__package__) / "bibliography.toml").read_text(encoding="utf-8"))
 
 
@@ -19,7 +22,7 @@ def published(name: str, *, like: Info | None = None, **declared: Any) -> Info:
 
     Arguments:
         like: of the encoding that this one varies; it has all fields that are given neither here nor in the bibliography.
-        declared: other fields of ``Info``: formula, family, behaviour past L, lengths, flags.
+        declared: fields that are not in the bibliography.
     """
     inherited = vars(like) if like else {}
     return Info(**inherited | bibliography()[name] | declared | {"name": name})

@@ -15,14 +15,7 @@ TAPS = 4
 class Canon(Wrapper):
     """x_t ← x_t + Σ_m w_m·x_{t−m}, m = 0 … 3, with w learned for each channel and layer."""
 
-    info = published(
-        "canon",
-        family="relative",
-        formula="x_t ← x_t + Σ_m w_m·x_{t−m}, m = 0 … 3, per channel and layer",
-        past="unchanged: the convolution sees four tokens",
-        lengths="4 tokens, as published",
-        shift_invariant=True,
-    )
+    info = published("canon")
 
     def __init__(self, setup):
         super().__init__(setup)

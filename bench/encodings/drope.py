@@ -17,13 +17,7 @@ class DroPE(RoPE):
     tests, which is a number chosen for each model, are left out.
     """
 
-    info = published(
-        "drope",
-        like=RoPE.info,
-        family="training",
-        formula="`rope` in training; then s_ij = q_i·k_j/√d for 12.5 % more training steps at lengths 1 … L, and in tests",
-        past="unchanged: there are no positions",
-    )
+    info = published("drope", like=RoPE.info)
     stage = Stage(share=0.125, longer=False)
     trained_as = classmethod(as_rope)
 

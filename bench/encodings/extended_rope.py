@@ -78,14 +78,7 @@ class ReRoPE(ExtendedRoPE):
     With ``leaky`` they grow by 1/k a token: r ← w + (r − w)/k, with k such that the last distance is L.
     """
 
-    info = published(
-        "rerope",
-        like=RoPE.info,
-        formula="`rope` with distance min(i − j, w) past L, w = L/2, and q_i·max(1, ln(i + 1)/ln L); "
-        "leaky: distance w + (i − j − w)/k from w on, k = (n − w)/(L − w) at n tokens",
-        past="no distance exceeds w",
-        lengths="w = L/2, scaled",
-    )
+    info = published("rerope", like=RoPE.info)
     log_scaled = True
     trained_as = classmethod(as_rope)
 
@@ -112,13 +105,7 @@ class ReRoPE(ExtendedRoPE):
 class SelfExtend(ReRoPE):
     """Distances beyond w are counted in groups of G tokens: ⌊i/G⌋ − ⌊j/G⌋ + w − w/G, with G such that L′ stays within L."""
 
-    info = published(
-        "self_extend",
-        like=RoPE.info,
-        formula="`rope` with distance ⌊i/G⌋ − ⌊j/G⌋ + w − w/G from w on past L, w = L/4, G = ⌈(n − w)/(L − w)⌉",
-        past="distances stay within L",
-        lengths="w = L/4, G from n and L, scaled",
-    )
+    info = published("self_extend", like=RoPE.info)
     log_scaled = False
     trained_as = classmethod(as_rope)
 
@@ -135,14 +122,7 @@ class SelfExtend(ReRoPE):
 class DualChunk(ExtendedRoPE):
     """Chunks of 5L/8 tokens: usual distances in a chunk and to the chunk before, one constant distance to earlier chunks."""
 
-    info = published(
-        "dual_chunk",
-        like=RoPE.info,
-        formula="`rope` past L with key j at j mod c; query i at i mod c in its chunk, min(i mod c + c, s) in the one before, "
-        "min(2c − 1, s) in earlier ones; c = 5L/8, s = 3L/4",
-        past="distances stay within 3L/4",
-        lengths="c = 5L/8, s = 3L/4, as published",
-    )
+    info = published("dual_chunk", like=RoPE.info)
     trained_as = classmethod(as_rope)
 
     def pieces(self, index, at):

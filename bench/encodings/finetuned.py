@@ -17,15 +17,7 @@ class Finetuned(Wrapper):
     short sequences too, as in the paper.
     """
 
-    info = published(
-        "finetuned",
-        family="training",
-        formula="1 % more training steps, at lengths 1 … L′",
-        past="lengths up to L′ are seen in the extra stage",
-        lengths="extra stage at lengths 1 … L′, scaled",
-        shift_invariant=True,
-        ranking="longer",
-    )
+    info = published("finetuned")
     stage = Stage()
 
     @classmethod
@@ -36,15 +28,7 @@ class Finetuned(Wrapper):
 class HeadScale(Wrapper):
     """Scores times a number s_h for each head and layer, which is 1 in training and learned alone in a stage after it."""
 
-    info = published(
-        "head_scale",
-        family="training",
-        formula="s_h·q_i·k_j/√d, s_h tuned in 1 % more training steps, at lengths 1 … L′; nothing else is trained there",
-        past="each head has the temperature that suits lengths up to L′",
-        lengths="extra stage at lengths 1 … L′, scaled",
-        shift_invariant=True,
-        ranking="longer",
-    )
+    info = published("head_scale")
     combined_with = ("nope",)
     stage = Stage(encoding_only=True)
 

@@ -22,13 +22,7 @@ class GrapeA(Encoding):
     The additive, key-gated form. softplus(ω) is initialised to 1.
     """
 
-    info = published(
-        "grape_a",
-        family="contextual",
-        formula="s_ij = q_i·k_j/√d − (i − j)·m_h·softplus(ω_h)·softplus(û_h·k_j/√d), m_h = 2^(−8h/H)",
-        past="the bias stays linear in the distance, with a slope per key",
-        shift_invariant=True,
-    )
+    info = published("grape_a")
 
     def __init__(self, setup):
         super().__init__(setup)
@@ -53,13 +47,7 @@ class GrapeAP(Encoding):
     counts by its absolute position. In the paper the query side is normalised too; in the authors' code it is not.
     """
 
-    info = published(
-        "grape_ap",
-        like=GrapeA.info,
-        formula="s_ij = q_i·k_j/√d + m_h·Σ_{l=j+1..i} log σ(p_i·R_l p̂_l/8), p = W h, m_h = 2^(−8h/H), R_l: by l radians",
-        past="the penalty keeps accumulating, token by token; the rotation has period 2π",
-        shift_invariant=False,
-    )
+    info = published("grape_ap", like=GrapeA.info)
     slopes: Tensor
 
     def __init__(self, setup):

@@ -26,13 +26,7 @@ def as_rope(cls: type[Encoding]) -> type[Encoding]:
 class NTK(RoPE):
     """RoPE up to L; beyond, RoPE with the base that stretches L to L′. Zero-shot: it is not trained with that base."""
 
-    info = published(
-        "ntk",
-        like=RoPE.info,
-        formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = L′/L when N > L, else 1",
-        past="the slowest pair stays within trained phases, faster pairs less and less",
-        lengths="s = L′/L; base 10000, as published",
-    )
+    info = published("ntk", like=RoPE.info)
     trained_as = classmethod(as_rope)
     dynamic: ClassVar[bool] = False
 
@@ -44,12 +38,7 @@ class NTK(RoPE):
 class NTKDynamic(NTK):
     """NTK with the factor s of the current sequence rather than of the longest one."""
 
-    info = published(
-        "ntk_dynamic",
-        like=NTK.info,
-        formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = max(1, N/L)",
-        lengths="s = N/L; base 10000, as published",
-    )
+    info = published("ntk_dynamic", like=NTK.info)
     trained_as = classmethod(as_rope)
     dynamic = True
 
@@ -57,12 +46,7 @@ class NTKDynamic(NTK):
 class NTKScaled(RoPEScaled, NTK):
     """NTK on ``rope_scaled``."""
 
-    info = published(
-        "ntk_scaled",
-        like=NTK.info,
-        formula="`ntk` with (L/2π)² in place of 10000",
-        lengths="s = L′/L; base (L/2π)², scaled",
-    )
+    info = published("ntk_scaled", like=NTK.info)
 
     @classmethod
     def trained_as(cls):
@@ -75,12 +59,7 @@ class Llama3(NTK):
     In between, the share of θ_t that is kept grows with the number of turns. Zero-shot here; Llama 3.1 is trained with it.
     """
 
-    info = published(
-        "llama3",
-        like=NTK.info,
-        formula="`rope` with θ_t·(u + (1 − u)/s), u = (Lθ_t/2π − 1)/3 clamped to [0, 1], s = L′/L when N > L, else 1",
-        past="slow pairs stay within trained phases, fast pairs are unchanged",
-    )
+    info = published("llama3", like=NTK.info)
     trained_as = classmethod(as_rope)
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:

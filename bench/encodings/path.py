@@ -26,14 +26,7 @@ class PaTH(Encoding):
     tensor larger than T × T.
     """
 
-    info = published(
-        "path",
-        family="contextual",
-        formula="s_ij = q_iᵀ H_i … H_{j+1} k_j/√d, H_t = I − β_t w_t w_tᵀ, β = 2σ(W_β h), w = norm(silu(conv₃(W₂W₁h)))",
-        past="reflections continue, token by token",
-        lengths="convolution over 3 tokens, as published",
-        shift_invariant=True,
-    )
+    info = published("path")
 
     def __init__(self, setup):
         super().__init__(setup)
@@ -67,12 +60,7 @@ class PaTHFoX(PaTH):
     Unlike FoX, the sum of the gates is divided by √d as well, in the authors' reference code and in their kernels.
     """
 
-    info = published(
-        "path_fox",
-        like=PaTH.info,
-        formula="s_ij = (q_iᵀ H_i … H_{j+1} k_j + Σ_{l=j+1..i} log σ(w_h·h_l + b_h))/√d, H_t as in path",
-        past="reflections continue and gates keep accumulating, token by token",
-    )
+    info = published("path_fox", like=PaTH.info)
 
     def __init__(self, setup):
         super().__init__(setup)

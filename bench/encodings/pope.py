@@ -25,14 +25,7 @@ class PoPE(Encoding):
     Every channel is its own pair, so there are d frequencies (RoPE has d/2), and q and k double in width. The scale stays 1/√d.
     """
 
-    info = published(
-        "pope",
-        family="rotary",
-        formula="s_ij = Σ_c softplus(q_ic)·softplus(k_jc)·cos((i − j)θ_c − δ_hc)/√d, θ_c = 10000^(−c/d), δ in [−2π, 0] learned",
-        past="defined, but slow channels reach untrained phases",
-        lengths="base 10000, as published",
-        shift_invariant=True,
-    )
+    info = published("pope")
 
     def __init__(self, setup, *, base: float = 10000.0):
         super().__init__(setup)

@@ -25,16 +25,7 @@ class PositionCoupling(Encoding):
     in tokens), so that every row a test uses is trained often.
     """
 
-    info = published(
-        "position_coupling",
-        family="task-aware",
-        formula="x_p = tok_p + W[id_p]; addition, copying: s at + and <sep>, s + t at the t-th digit or symbol of a number or "
-        "text; parity: s at bits, s + 1 at <sep>; s ~ U{1 … L′ + 2} per sequence in training, 1 in evaluation",
-        past="every id used in a test is trained; in sorting and key retrieval, nothing is coupled",
-        lengths="starts to L′ + 2, scaled",
-        random=True,
-        ranking="task-aware",
-    )
+    info = published("position_coupling")
     float_ids = False
 
     kinds: Tensor

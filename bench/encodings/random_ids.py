@@ -14,15 +14,7 @@ ENTRIES = ("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoi
 class RandomFloats(Wrapper):
     """The wrapped encoding at sorted uniform real numbers in [0, Lmax) in training, at even steps in that range in tests."""
 
-    info = published(
-        "random_floats",
-        family="ids",
-        formula="ids ← n sorted uniform numbers in [0, Lmax) in training, Lmax·(i + ½)/max(n, L) in tests",
-        past="ids stay in the trained range, at a density that grows with length",
-        lengths="Lmax = L′, scaled",
-        shift_invariant=True,
-        random=True,
-    )
+    info = published("random_floats")
 
     combined_with = ("sinusoidal", "rope", "alibi")
 
@@ -41,14 +33,7 @@ class RandomFloats(Wrapper):
 class PoSE(Wrapper):
     """In training, ids skip a random number once, so that distances up to those of L′ are trained."""
 
-    info = published(
-        "pose",
-        like=RandomFloats.info,
-        formula="ids ← 0 … c − 1, then c + u …, c uniform in 1 … ⌊(n + 1)/2⌋ and u in 0 … L′ − n, in training",
-        past="ids and distances up to those of L′ are trained",
-        lengths="gap up to L′ − n, scaled",
-        ranking="longer",
-    )
+    info = published("pose", like=RandomFloats.info)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Real[Tensor, "*B T"]:
         ids = super().positions(tokens, at)

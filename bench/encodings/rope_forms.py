@@ -23,13 +23,7 @@ class ClippedRoPE(RoPE):
     n is the authors' share of the pairs, rounded up; with ``scaled``, the number of pairs with a period over L.
     """
 
-    info = published(
-        "clipped_rope",
-        like=RoPE.info,
-        formula="`rope` with θ_t·(1 + cos(π·c/(n − 1)))/2 for the slowest n pairs, c = 0 … n − 1",
-        past="as `rope`, but its slowest pairs turn less, the last not at all",
-        lengths="n = 20/64 of the pairs, as published; base 10000",
-    )
+    info = published("clipped_rope", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0, scaled: bool = False):
         super().__init__(setup, base=base)
@@ -54,14 +48,7 @@ class FoPE(RoPE):
     The other pairs are mapped in the same way at every position.
     """
 
-    info = published(
-        "fope",
-        like=RoPE.info,
-        formula="pair t: x·C_t(i) + rotated(x)·S_t(i), C_t(i) = Σ_u c_tu·cos(i·θ_u) over θ_u ≥ 2π/L, c = 1 + noise at u = t",
-        past="no frequency has an untrained phase",
-        lengths="θ ≥ 2π/L, from L; base 10000, as published",
-        shift_invariant=False,
-    )
+    info = published("fope", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0):
         super().__init__(setup, base=base)
@@ -89,12 +76,7 @@ class RoPEPlusPlus(RoPE):
     With an odd number of heads, the last one is RoPE.
     """
 
-    info = published(
-        "rope_pp",
-        like=RoPE.info,
-        formula="head pairs with one q, k, v: R(i)q·R(j)k and R(i)R(−π/2)q·R(j)k, as in `rope`",
-        past="as `rope`",
-    )
+    info = published("rope_pp", like=RoPE.info)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos, sin = at.shared

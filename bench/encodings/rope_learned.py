@@ -28,13 +28,7 @@ class GrapeM(Encoding):
     The multiplicative form whose planes are fixed channel pairs and whose frequencies do not depend on content.
     """
 
-    info = published(
-        "grape_m",
-        like=RoPE.info,
-        formula="`rope` with learned θ_t = exp(w_t/16), w_t initialised to 16·ln 10000^(−2t/d)",
-        past="as `rope`, with the frequencies that training chose",
-        lengths="base 10000 at the start, as published",
-    )
+    info = published("grape_m", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0):
         super().__init__(setup)
@@ -52,13 +46,7 @@ class RePo(RoPE):
     The first 5/16 of the layers keep RoPE at the position ids.
     """
 
-    info = published(
-        "repo",
-        like=RoPE.info,
-        formula="`rope` (base 500000) at positions W_z(silu(W_g h) ⊙ W_c h), one per head, past the first 5/16 of the layers",
-        past="predicted positions depend on content, not on length; the first layers are as `rope`",
-        lengths="base 500000, as published",
-    )
+    info = published("repo", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 500000.0, init_std: float = 0.02):
         super().__init__(setup, base=base)
@@ -92,13 +80,7 @@ class TAPE(RoPE):
     e gets a product over heads. In the authors' code c is the sum of a row of a matrix. Both start at zero, so at RoPE.
     """
 
-    info = published(
-        "tape",
-        like=RoPE.info,
-        formula="`rope` with cos, sin = e_i; in each layer e_i ← e_i + c_h·Σ_j a_ij e_j, then e ← e + W₃ diag(silu(W₂m)) W₁e",
-        past="as `rope` at the start; then positions depend on content",
-        lengths="base 10000, as published",
-    )
+    info = published("tape", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0, init_std: float = 0.02):
         super().__init__(setup, base=base)

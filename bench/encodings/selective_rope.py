@@ -51,14 +51,7 @@ def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
 class SelectiveRoPE(Selective):
     """φ is a causal convolution of x over four tokens, separate for each pair. It starts as NoPE, near 0."""
 
-    info = published(
-        "selective_rope",
-        family="rotary",
-        formula="`rope` with angles θ_t·Σ_{l≤i} φ_lt, φ = conv₄(W₂W₁ĥ), θ_t = 500000^(−2t/d)",
-        past="phases grow with the content of all tokens",
-        lengths="convolution of 4 and base 500000, as published",
-        shift_invariant=True,
-    )
+    info = published("selective_rope")
 
     def __init__(self, setup, *, base: float = 500000.0, rank: int = 32, kernel: int = 4, init_std: float = 0.02):
         super().__init__(setup, rank, init_std)
@@ -79,13 +72,7 @@ class SelectiveRoPEGated(Selective):
     pair has θ = τ, all others almost 0. It starts at φ = 1/2, so as RoPE on the last pair.
     """
 
-    info = published(
-        "selective_rope_gated",
-        like=SelectiveRoPE.info,
-        formula="`selective_rope` with φ_l = g_l(x_l − x_{l−1} + e^b), x = W₂W₁ĥ, g = σ(Wĥ + c), "
-        "θ_t = 0.25·tan(0.9999·πt/(d − 2))/tan(0.9999·π/2)",
-        lengths="τ = 0.25, as published",
-    )
+    info = published("selective_rope_gated", like=SelectiveRoPE.info)
 
     def __init__(self, setup, *, temperature: float = 0.25, rank: int = 32, init_std: float = 0.02):
         super().__init__(setup, rank, init_std)

@@ -27,13 +27,7 @@ class AdaptiveTemperature(Wrapper):
     weights in nats. β is not differentiated: it is meant for inference.
     """
 
-    info = published(
-        "adaptive_temperature",
-        family="scaling",
-        formula="softmax(β(H_i)·s_i), H_i the entropy of softmax(s_i), β a polynomial of degree 4, at least 1",
-        past="attention is sharpened where its entropy is above 0.5",
-        shift_invariant=True,
-    )
+    info = published("adaptive_temperature")
 
     @classmethod
     def trained_as(cls):
@@ -55,13 +49,7 @@ class AdaptiveTemperature(Wrapper):
 class NormAfter(Wrapper):
     """A layer norm over each head's output, so that its size does not shrink as attention spreads over more keys."""
 
-    info = published(
-        "norm_after",
-        family="scaling",
-        formula="o_i ← LayerNorm(o_i) over the d channels of each head, gain and bias learned per head and layer",
-        past="the size of an output does not depend on the number of keys",
-        shift_invariant=True,
-    )
+    info = published("norm_after")
 
     def __init__(self, setup):
         super().__init__(setup)
@@ -76,14 +64,7 @@ class NormAfter(Wrapper):
 class ScaleInvariant(Wrapper):
     """Scores scaled and shifted by distance: for Gaussian scores, every octave of distance gets the same total attention."""
 
-    info = published(
-        "scale_invariant",
-        family="scaling",
-        formula="a(r)·s_ij + m(r), a(r)² = 2 ln(1 + r/τ) + 1, m(r) = 1 − a(r)², τ = 10",
-        past="scale and shift go on with the logarithm of the distance",
-        lengths="τ = 10, as published",
-        shift_invariant=True,
-    )
+    info = published("scale_invariant")
     combined_with = ("p_rope",)
 
     def __init__(self, setup, *, tau: float = 10.0):

@@ -30,14 +30,7 @@ class Window(Wrapper):
     With ``tests_only`` the window applies to lengths beyond L only: it shows what a trained model loses without far tokens.
     """
 
-    info = published(
-        "window",
-        family="bias",
-        formula="s_ij = q_i·k_j/√d only over keys with i − j < w, w = L",
-        past="unchanged: every query sees w tokens",
-        lengths="w = L, scaled",
-        shift_invariant=True,
-    )
+    info = published("window")
 
     def __init__(self, setup, *, share: float = 1.0, tests_only: bool = False):
         super().__init__(setup)
@@ -64,13 +57,7 @@ class Window(Wrapper):
 class Sink(Window):
     """``window`` where every query also sees the first four tokens."""
 
-    info = published(
-        "sink",
-        like=Window.info,
-        formula="s_ij = q_i·k_j/√d only over keys with i − j < w or j < 4, w = L",
-        past="unchanged: every query sees w tokens and the first four",
-        lengths="w = L, scaled; 4 first tokens, as published",
-    )
+    info = published("sink", like=Window.info)
 
     def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:
         return super().visible(distances, keys) | (keys < 4)

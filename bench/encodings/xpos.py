@@ -17,13 +17,7 @@ class XPos(RoPE):
     blockwise attention in evaluation is left out.
     """
 
-    info = published(
-        "xpos",
-        like=RoPE.info,
-        formula="`rope`, pair t of the product times ζ_t^((i − j)/γ), ζ_t = (2t + 0.4d)/(1.4d), γ = 512",
-        past="as `rope`, but far keys fade; fast pairs fade first",
-        lengths="γ = 512 and base 10000, as published",
-    )
+    info = published("xpos", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 10000.0, scale_base: float = 512.0):
         super().__init__(setup, base=base)
@@ -47,12 +41,7 @@ class XPos(RoPE):
 class XPosScaled(XPos):
     """xPos with γ = L/2 tokens: the paper has γ = 512 and trains on L = 1024."""
 
-    info = published(
-        "xpos_scaled",
-        like=XPos.info,
-        formula="`xpos` with γ = L/2",
-        lengths="γ = L/2, scaled; base 10000, as published",
-    )
+    info = published("xpos_scaled", like=XPos.info)
 
     def __init__(self, setup, *, base: float = 10000.0):
         super().__init__(setup, base=base, scale_base=setup.train_tokens / 2)
