@@ -205,7 +205,7 @@ def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here):
 CAUTIONS = {
     METHOD: (METHOD.replace("bias", "other"), "overrides no hook, so it trains as nope"),
     BODY: ("self.seen = 1 + getattr(self, 'seen', 0)\n        return q.new_tensor(self.seen) * at.distances",
-        ": the same batch gives another output later; runs that resume get other numbers"),
+        "gives other outputs in a second pass, so runs that resume get other numbers"),
 }  # fmt: skip
 """Text of ``PLUGIN`` → what replaces it, the caution of `lprime run`."""
 
