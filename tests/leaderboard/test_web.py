@@ -10,8 +10,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from leaderboard.results.cards import write_cards
 from synthetic_results import CURVE, GOOD, a_card, board, full, record, result, store, suite
 
 from leaderboard.figures.style import colour
@@ -264,6 +262,8 @@ class TestInChromium:
 
     @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
     def test_axe_finds_nothing(self, opened, width, scheme):
+        from axe_playwright_python.sync_playwright import Axe
+
         tab = opened(width=width, color_scheme=scheme, bypass_csp=True)
         found = Axe().run(tab)
         assert found.violations_count == 0, found.generate_report()
