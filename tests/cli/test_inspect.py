@@ -37,9 +37,7 @@ def test_list_describes_every_encoding():
     assert by_name["nope"]["hooks"] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "kinds"), [("sorting", "task"), ("rope(base=500000)", "encoding"), ("text", "task suite")]
-)
+@pytest.mark.parametrize(("name", "kinds"), [("sorting", "task"), ("rope(base=500000)", "encoding"), ("text", "task suite")])
 def test_show_describes_all_things_of_a_name(name, kinds):
     items = json.loads(printed("show", name, "--json"))
     assert [item["kind"] for item in items] == kinds.split()
