@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from synthetic_results import CURVE, GOOD, a_card, board, full, record, result, store, suite
+from synthetic_results import CURVE, GOOD, board, full, record, result, store, suite
 
+from bench.plugins.registry import get_encoding
 from leaderboard.figures.style import colour
 from leaderboard.render.columns import WEB, shown
 from leaderboard.render.published import joint_board
@@ -101,15 +102,16 @@ def test_the_data_are_scores_by_block_and_length_of_each_recipe():
     assert own["values"]["parity"]["nope"][0] == pytest.approx([1000, 1000, 0, -500]), "chance is one half"
 
 
-def test_a_published_board_brings_its_cards_and_conditions(tmp_path):
+def test_a_published_board_brings_its_conditions_and_what_classes_declare(tmp_path):
     of, other = suite(seeds=[0]), suite(seeds=[0], name="tiny-width-128")
     for one in (of, other):
         store(tmp_path / "runs", full(one, {"nope": CURVE, "rope": GOOD}))
         publish(one.name, tmp_path / "runs", tmp_path)
-    write_cards(tmp_path, {"rope": a_card().model_copy(update={"attention": [[0.5, 0.5]]})})
     (data,) = data_of([joint_board("tiny", None, tmp_path)], tmp_path)
     assert [one["label"] for one in data["recipes"]] == ["as ranked", "width-128"]
-    assert data["rows"]["rope"]["attention"] == [[0.5, 0.5]] and data["rows"]["rope"]["about"]["formula"] == "s = q·k | <b>"
+    heads = np.array(data["rows"]["nope"]["attention"])
+    assert heads == pytest.approx(np.full_like(heads, 1 / heads.shape[1]), rel=1e-2), "all keys are equal"
+    assert data["rows"]["nope"]["about"]["formula"] == get_encoding("nope").info.formula
 
 
 def test_rows_lie_beside_the_page_as_csv_and_json(tmp_path):
