@@ -1,22 +1,17 @@
 """Run probes on trained runs. Every record is a file of its own; records that are missing or out of date are measured."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.runs.devices import available_cores
 from bench.runs.progress import say
 from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
-from bench.runs.worker import RunRequest, end_with_parent
 from tasks import plural
 
 from . import attention, position
@@ -42,13 +37,10 @@ PROBES = {
 """Name → probe."""
 
 
-def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str], workers: int | None = None) -> list[ProbeRecord]:
+def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> list[ProbeRecord]:
     """The records of finished runs, measured where they are missing; probes that a task does not allow are left out.
 
     A run without weights is trained first.
-
-    Arguments:
-        workers: processes; by default one a core.
 
     Raises:
         InputError: weights or a record are damaged or of another version.
@@ -58,25 +50,9 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str], worker
     todo = [run for run in runs if not all(stored(run, out, name) for name in wanted)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
-    seconds_of = each(partial(measure_run, out=out, probes=probes), todo, workers or available_cores())
-    for run, seconds in zip(todo, seconds_of, strict=True):
-        say(f"{run}: {seconds:.1f} s")
+    for run in todo:
+        say(f"{run}: {measure_run(run, out, probes):.1f} s")
     return [record for run in runs for name in wanted if (record := stored(run, out, name))]
-
-
-def each(function: Callable[[Run], Any], runs: Sequence[Run], workers: int) -> Iterator[Any]:
-    """``function`` of each run in turn, in processes with one thread each, or here if one is enough."""
-    if min(workers, len(runs)) < 2:
-        yield from map(function, runs)
-        return
-    with ProcessPoolExecutor(min(workers, len(runs)), get_context("spawn"), end_with_parent) as pool:
-        yield from pool.map(partial(in_worker, function), map(RunRequest.of, runs))
-
-
-def in_worker(function: Callable[[Run], Any], request: RunRequest) -> Any:
-    torch.set_num_threads(1)
-    request.load_encoding()
-    return function(request.run())
 
 
 def measure_run(run: Run, out: Path, probes: Collection[str]) -> float:

@@ -48,7 +48,7 @@ def probe(
     suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
     ended = make_runs(runs, out, workers, keep_weights=True)
-    records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
+    records = measure_runs([run for run in runs if run.result(out)], out, chosen)
     if as_json:
         print_json([record.model_dump(mode="json") for record in records])
     else:

@@ -92,7 +92,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
         found[key] = results = [result for run in runs if (result := run.result(out))]
         seconds += sum(result.timings.total_s * (result.timings.cpu_share or 1) for result in results)
         if probes:
-            found[key] = results + (records := measure_runs(runs, out, probes, workers))
+            found[key] = results + (records := measure_runs(runs, out, probes))
             seconds += sum(record.seconds for record in records)
     return Outcome(
         rule=finding.rule,
