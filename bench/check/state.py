@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from itertools import product
 
 import numpy as np
 import torch
@@ -42,12 +43,11 @@ def check_memory(subject: Subject) -> str:
 def check_randomness(subject: Subject) -> str:
     """Outputs depend on tokens, state dict and at.generator alone, and info.random says if any numbers are drawn."""
     declared, draws = subject.cls.info.random, False
-    model, tokens = subject.model(seed=3), subject.sequences(2, subject.setup.longest_tokens, seed=0)
+    model, other = subject.model(seed=3), subject.model(seed=4)
     state = load(save({name: tensor.contiguous() for name, tensor in model.state_dict().items()}))
-    other = subject.model(seed=4)
     other.load_state_dict(state)
-    for training in (True, False):
-        generator = torch.Generator().manual_seed(0)
+    for training, width in product((True, False), (subject.setup.train_tokens, subject.setup.longest_tokens)):
+        tokens, generator = subject.sequences(2, width, seed=0), torch.Generator().manual_seed(0)
         start, global_start = generator.get_state(), global_generators()
         model.train(training)(tokens, tokens.shape[1], generator)
         draws |= not torch.equal(start, generator.get_state())
