@@ -36,12 +36,3 @@ class Abacus(Encoding):
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
         return x + self.table[at.positions] if at.layer == 0 else x
-
-
-class AbacusScaled(Abacus):
-    """Abacus with offsets 0 … L′ − 1: every row from L to L′ is trained as often as the others."""
-
-    info = published("abacus_scaled", like=Abacus.info)
-
-    def __init__(self, setup):
-        super().__init__(setup, offset=setup.longest_length - 1)

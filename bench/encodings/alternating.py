@@ -17,7 +17,7 @@ ENTRIES = ("swan(scaled=True)",)
 
 
 class RoPENoPE(RoPE):
-    """Every fourth layer is NoPE, the others are RoPE.
+    """Every fourth layer is NoPE, the others are RoPE, over keys with i − j < w if there is a window w.
 
     In a model of fewer than four layers the last one is NoPE; Cohere 2 then has none. The published window of RoPE layers, 4096
     tokens, is longer than every sequence here and left out.
@@ -25,45 +25,27 @@ class RoPENoPE(RoPE):
 
     info = published("rope_nope", like=RoPE.info)
 
-    def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
+    def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
         super().__init__(setup, base=base)
-        if every < 1:
-            raise InputError(f"rope_nope needs every ≥ 1, got {every}")
-        self.every = min(every, setup.layers)
+        if every < 1 or window < 0:
+            raise InputError(f"rope_nope needs every ≥ 1 and window ≥ 0 (0: none), got {every} and {window}")
+        self.every, self.window = min(every, setup.layers), window
 
     def is_nope(self, at: At) -> bool:
         return (at.layer + 1) % self.every == 0
 
-    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        return (q, k) if self.is_nope(at) else super().rotate(q, k, at)
-
-
-class RoPENoPEScaled(RoPENoPE):
-    """rope_nope with RoPE over keys with i − j < w, w = L/2 tokens by default.
-
-    So RoPE never sees a distance it was not trained on; only the NoPE layers look further back.
-    """
-
-    info = published("rope_nope_scaled", like=RoPENoPE.info)
-
-    def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
-        super().__init__(setup, base=base, every=every)
-        if window < 0:
-            raise InputError(f"rope_nope_scaled needs window ≥ 0 (0 means L/2), got {window}")
-        self.window = window or (setup.train_tokens + 1) // 2
-
     def prepare(self, at: At) -> tuple[Tensor, ...]:
-        outside = at.distances >= self.window
-        return *super().prepare(at), -1e4 * outside.float().unsqueeze(-3)
+        outside = [-1e4 * (at.distances >= self.window).float().unsqueeze(-3)] if self.window else []
+        return *super().prepare(at), *outside
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        return super().rotate(q, k, replace(at, shared=at.shared[:2]))
+        return (q, k) if self.is_nope(at) else super().rotate(q, k, replace(at, shared=at.shared[:2]))
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B 1 T T"] | None:
-        return None if self.is_nope(at) else at.shared[-1]
+        return at.shared[2] if self.window and not self.is_nope(at) else None
 
 
-class Swan(RoPENoPEScaled):
+class Swan(RoPENoPE):
     """Layers 0, 4, 8, … are NoPE over all keys; the others are RoPE over keys with i − j < w.
 
     In sequences longer than L, q_i of the NoPE layers is multiplied by log_a(a + i), a = L. With ``scaled``, w = L/2, the ratio
@@ -73,7 +55,7 @@ class Swan(RoPENoPEScaled):
     info = published("swan", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 1e6, window: int = 512, scaled: bool = False):
-        super().__init__(setup, base=base, window=0 if scaled else window)
+        super().__init__(setup, base=base, window=(setup.train_tokens + 1) // 2 if scaled else window)
 
     def is_nope(self, at: At) -> bool:
         return at.layer % 4 == 0

@@ -36,12 +36,3 @@ class XPos(RoPE):
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos_q, sin_q, cos_k, sin_k = at.shared
         return rotate_pairs(q, cos_q, sin_q), rotate_pairs(k, cos_k, sin_k)
-
-
-class XPosScaled(XPos):
-    """xPos with γ = L/2 tokens: the paper has γ = 512 and trains on L = 1024."""
-
-    info = published("xpos_scaled", like=XPos.info)
-
-    def __init__(self, setup, *, base: float = 10000.0):
-        super().__init__(setup, base=base, scale_base=setup.train_tokens / 2)

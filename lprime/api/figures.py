@@ -1,7 +1,6 @@
 """Figures of results."""
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leaderboard.figures.plots import length_axis
@@ -13,15 +12,10 @@ from tasks import InputError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = ("exact", "token", "exact_score", "token_score", "nll")
 """Columns of results that can be drawn."""
-HEIGHT = 2.4
-"""Of a panel, in inches."""
-ACROSS = 3
-"""Most panels side by side."""
 
 
 def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
@@ -29,8 +23,7 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
 
     Lines are means over seeds, at the learning rates that the board chooses; the dotted line is the training length. Each
     encoding has the colour that it has on the board.
-    Your own runs of an encoding that has published ones too are a line of their own, ``NAME (local)``. The background is
-    transparent, and text reads on white and on black.
+    Your own runs of an encoding that has published ones too are a line of their own, ``NAME (local)``.
 
     Arguments:
         results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite. Tasks and encodings are drawn
@@ -53,21 +46,23 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
     if results.groupby(CELL)["learning_rate"].nunique().max() > 1:
         results = at_chosen_rates(results)
-    names, panels = list(results["encoding"].unique()), list(results["task"].unique())
+    lines = results.groupby(["task", "encoding", "relative_length"], sort=False)[metric].mean()
+    panels = list(lines.index.unique("task"))
 
     from matplotlib import pyplot  # noqa: F401 (lets a notebook show figures)
 
-    across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-    figure, axes = new_figure(0.3 + HEIGHT * down, nrows=down, ncols=across, sharey=True)
-    figure.patch.set_alpha(0)
-    for ax in axes[len(panels) :]:
-        ax.set_axis_off()
-    for ax, task in zip(axes, panels, strict=False):
-        draw_task(ax, results[results["task"] == task], names, metric)
-    for ax in axes[::across]:
-        ax.set_ylabel(metric.replace("_", " "))
-    lines = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    figure, axes = new_figure(2.7, ncols=len(panels), sharey=True)
+    axes[0].set_ylabel(metric.replace("_", " "))
+    for ax, task in zip(axes, panels, strict=True):
+        for name, line in lines[task].groupby("encoding", sort=False):
+            by_length = line.droplevel("encoding").sort_index()
+            dashes = "--" if name.endswith(LOCAL) else "-"
+            ax.plot(by_length, color=colour(name.removesuffix(LOCAL)), ls=dashes, lw=1.5, label=printable(name, 40))
+        ax.axvline(1, color=INK, lw=0.8, ls=":")
+        length_axis(ax, by_length.index[0], by_length.index[-1])
+        heading(ax, printable(task))
+    labels = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(labels.values()), list(labels), loc="outside right upper", frameon=False)
     return figure
 
 
@@ -81,15 +76,3 @@ def at_chosen_rates(results: "pd.DataFrame") -> "pd.DataFrame":
     losses = runs["nll"].fillna(runs["final_loss"]).mask(runs["status"] == "diverged", math.inf)
     found = with_choice(runs.assign(loss_within=losses))
     return results.merge(found[found["chosen"]][run], on=run)
-
-
-def draw_task(axes: "Axes", rows: "pd.DataFrame", names: Sequence[str], metric: str) -> None:
-    """One panel: the line of each encoding."""
-    axes.patch.set_alpha(0)
-    for name in names:
-        mean = rows[rows["encoding"] == name].groupby("relative_length")[metric].mean()
-        dashes = "--" if name.endswith(LOCAL) else "-"
-        axes.plot(mean.index, mean, lw=1.5, color=colour(name.removesuffix(LOCAL)), ls=dashes, label=printable(name, 40))
-    axes.axvline(1, color=INK, lw=0.8, ls=":")
-    length_axis(axes, rows["relative_length"].min(), rows["relative_length"].max())
-    heading(axes, f"{printable(rows['task'].iloc[0])}, L = {rows['train_length'].iloc[0]}")

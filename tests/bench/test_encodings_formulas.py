@@ -135,7 +135,7 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
     "hope(base=30.0)": hope,
     "da": da,
     "rope_nope": ROPE_NOPE,
-    "rope_nope_scaled": by_layer([3], nope, windowed(rotary(), 6)),
+    "rope_nope(window=6)": by_layer([3], nope, windowed(rotary(), 6)),
     "swan": by_layer([0, 4], swan_nope, rotary(1e6)),
     "swan(scaled=True)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 6)),
     "swan(window=3)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 3)),
@@ -247,6 +247,6 @@ def test_lengths_follow_from_the_training_length_and_the_longest():
 
     assert [len(made(name).table) for name in ("learned", "learned_offset")] == [115, 115 + 23]
     assert [made(name).table.shape[1] for name in ("learned_per_layer", "cope", "cope_half")] == [115, 24, 12]
-    assert [made(name).window for name in ("rope_nope_scaled", "swan(scaled=True)")] == [12, 12]
+    assert made("swan(scaled=True)").window == 12
     assert made("shaw_scaled").keys.shape[1] == 11 + 1 and made("fire_scaled").threshold == 11.5
     assert [made(name).width for name in ("window(nope)", "window(nope,share=0.25)")] == [23, 6]

@@ -97,7 +97,7 @@ TABLE = [
     Row("dape_v2(kerple_log)", "dape_v2 kerple_log", "bias", DAPE_KERPLE),
     # rotary
     Row("xpos", "xpos scale_base_512", "scores", channels=APART),
-    Row("xpos_scaled", "xpos scale_base_11.5", "scores", sizes={"train_tokens": 23}, channels=APART),
+    Row("xpos(scale_base=11.5)", "xpos scale_base_11.5", "scores", sizes={"train_tokens": 23}, channels=APART),
     Row("grape_m", "grape_m", "scores", {"log_frequencies": "log_freq"}, channels=SWAPPED),
     Row("pope", "pope", "scores", {"delta": "bias"}),
     Row("repo", "repo", "scores", REPO),
@@ -353,7 +353,7 @@ def test_rope_nope_has_the_layers_and_windows_of_cohere2():
         # Cohere 2 has no layer without positions in a model of fewer than four layers; here the last one is.
         assert ours == (types if len(types) >= 4 else [*types[:-1], "full_attention"])
     for case in golden["outputs"]["window"]:
-        encoding = make_encoding(f"rope_nope_scaled(window={case['sliding_window']})", 1)
+        encoding = make_encoding(f"rope_nope(window={case['sliding_window']})", 1)
         visible = (context(encoding, case["T"]).shared[-1] == 0).tril().squeeze()
         found = [[row.nonzero().min().item(), row.nonzero().max().item()] for row in visible]
         assert found == case["first_and_last_key_of_each_query"]

@@ -38,8 +38,8 @@ def seed_that_draws(value: int, low: int, high: int) -> int:
     return next(n for n in count() if torch.randint(low, high + 1, (), generator=torch.Generator().manual_seed(n)) == value)
 
 
-@oracle("abacus", "abacus_scaled", against="mcleish7/arithmetic, golden numbers")
-@pytest.mark.parametrize(("name", "largest"), [("abacus", 99), ("abacus_scaled", 29)])
+@oracle("abacus", against="mcleish7/arithmetic, golden numbers")
+@pytest.mark.parametrize(("name", "largest"), [("abacus", 99), ("abacus(offset=29)", 29)])
 def test_abacus_ids_equal_the_authors(name, largest):
     golden = load("abacus")
     assert golden["setting"]["max_k"] == 99
@@ -122,7 +122,7 @@ def test_position_coupling_numbers_the_tokens_of_sorting(variant):
 @pytest.mark.parametrize(
     ("name", "task", "variant"),
     [
-        ("abacus_scaled", "addition", "reversed"),
+        ("abacus(offset=29)", "addition", "reversed"),
         ("position_coupling", "addition", "reversed"),
         ("position_coupling", "parity", "scratchpad"),
         ("learned_offset", "copying", "repeat"),
