@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from functools import partial
 from itertools import product
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,11 +28,8 @@ import tasks
 from bench import encodings
 from bench.files import write_atomic
 from bench.runs.estimate import step_flops
-from bench.runs.worker import end_with_parent
 from tasks import InputError
 
-QUICK_BATCH = 2
-"""Examples of a step on a CPU."""
 ENCODINGS = {"cuda": tuple(encodings.catalogue()), "cpu": ("nope", "randomised(rope)")}
 SIZES_ON = {"cuda": tuple(SIZES), "cpu": tuple(SIZES)[:1]}
 Rows = list[dict[str, Any]]
@@ -57,14 +54,16 @@ def main(
         known = {row["case"] for row in read(path) if row["part"] == name}
         cases = {case: measure for case, measure in cases_of(device) if case not in known}
         processes = os.cpu_count() if name == "equality" else 1
-        with ThreadPoolExecutor(1) if quick else ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
+        with ThreadPoolExecutor(1) if quick else ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             jobs = {pool.submit(attempt, measure): case for case, measure in cases.items()}
             try:
                 for job in as_completed(jobs, timeout=max(0.0, end - time.monotonic())):
                     keep(path, name, jobs[job], job.result())
             except TimeoutError:
                 print("no time left; the same command goes on", flush=True)
-                os._exit(0)  # and its processes end with it
+                for process in active_children():
+                    process.kill()
+                os._exit(0)
     print((out / "GPU.md").read_text())
 
 
@@ -89,7 +88,7 @@ def keep(path: Path, part: str, case: str, rows: Rows) -> None:
 
 
 def equality_cases(device: torch.device) -> Cases:
-    steps, batch = (50, None) if device.type == "cuda" else (3, QUICK_BATCH)
+    steps, batch = (50, None) if device.type == "cuda" else (3, 2)
     for name in ENCODINGS[device.type]:
         yield name, partial(compare, name, device, steps, batch)
 
@@ -103,7 +102,7 @@ def step_cases(device: torch.device) -> Cases:
 def time_steps(size: str, name: str, low: bool, device: torch.device) -> Rows:
     """Median ms of a step of copying of each contestant, by turns."""
     on_gpu = device.type == "cuda"
-    suite = suite_of(size, "copying", low=low, batch=None if on_gpu else QUICK_BATCH)
+    suite = suite_of(size, "copying", low=low, batch=None if on_gpu else 2)
     contestants: dict[str, Ours | Theirs] = {OURS: Ours(suite, name, device)}
     contestants[f"{OURS}, not recorded"] = Ours(suite, name, device, graphs=False)
     rivals = [(*one, compiled) for one in library_models(suite) if one[1] == name for compiled in (False, True)[: 1 + on_gpu]]
@@ -130,7 +129,7 @@ def catalogue_cases(device: torch.device) -> Cases:
 
 def time_encoding(name: str, device: torch.device) -> Rows:
     """Step over NoPE's at 1,024 tokens, and peak MiB of a step and of a test at twice the length, in bf16."""
-    length, batch, tested = (510, 16, 64) if device.type == "cuda" else (6, QUICK_BATCH, QUICK_BATCH)
+    length, batch, tested = (510, 16, 64) if device.type == "cuda" else (6, 2, 2)
     suite = suite_of(SIZES_ON[device.type][-1], "copying", length, low=True, batch=batch)
     rivals = {who: Ours(suite, who, device) for who in dict.fromkeys(("nope", name))}
     ms, one = turns(rivals, device), rivals[name]
@@ -152,7 +151,7 @@ def packed_cases(device: torch.device) -> Cases:
 
 def time_packed(size: str, count: int, device: torch.device) -> Rows:
     """Steps a second of several trainings together, their useful TFLOP/s, and use and memory of the GPU."""
-    suite, spawn = suite_of(size, "copying", batch=None if device.type == "cuda" else QUICK_BATCH), get_context("spawn")
+    suite, spawn = suite_of(size, "copying", batch=None if device.type == "cuda" else 2), get_context("spawn")
     task, recipe, length = suite.make_task("copying"), suite.recipe_for("copying"), suite.spec("copying").train_length
     tokens, steps = [task.tokens(n) for n in range(1, length + 1)], 300 if device.type == "cuda" else 2
     flops = step_flops(suite.model, len(task.vocabulary), tokens, sum(tokens) // 2) / length * recipe.batch
@@ -170,7 +169,6 @@ def time_packed(size: str, count: int, device: torch.device) -> Rows:
 
 def train(suite: Any, encoding: str, device: torch.device, steps: int, start: Any, times: Any) -> None:
     """Time a training's steps, after steps in which the CUDA graphs of the most frequent shapes are recorded."""
-    end_with_parent()
     torch.set_num_threads(1)
     one = Ours(suite, encoding, device)
     one.steps(20 if device.type == "cuda" else 1)

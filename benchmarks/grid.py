@@ -31,12 +31,11 @@ def main(
     device: str = "auto",
     rate: Annotated[list[float] | None, typer.Option(metavar="R", help="Only these learning rates.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR")] = Path("runs"),
-    store: Annotated[Path, typer.Option(metavar="DIR")] = STORE,
 ) -> None:
     """Continue the runs of suites, and keep the finished ones."""
     start, finished, runs = time.monotonic(), list[Run](), list[Run]()
     for suite in map(load_suite, suites):
-        unpack(suite, store, out)
+        unpack(suite, out)
         runs += [run for run in in_order(suite, rate) if run.result(out) is None]
 
     def on_event(event: Event) -> None:
@@ -54,7 +53,7 @@ def main(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for suite in map(load_suite, suites):
-            pack(suite, store, out)
+            pack(suite, out)
     took, steps = time.monotonic() - start, sum(run.steps for run in finished)
     print(f"{len(finished)} of {len(runs)} runs, {steps:,} steps in {took:.0f} s, {steps / took:,.0f} a second")
 
@@ -67,9 +66,9 @@ def in_order(suite: Suite, rates: list[float] | None) -> list[Run]:
     return sorted(runs, key=lambda run: (middle.get(run.learning_rate or 0, 0), -tokens[run]))
 
 
-def unpack(suite: Suite, store: Path, out: Path) -> None:
+def unpack(suite: Suite, out: Path) -> None:
     """Write the kept results of a suite as run folders."""
-    if (kept := store / f"{suite.name}.jsonl.gz").exists():
+    if (kept := STORE / f"{suite.name}.jsonl.gz").exists():
         for line in gzip.decompress(kept.read_bytes()).decode().splitlines():
             result = json.loads(line)
             path = run_path(suite.name, result["task"], result["encoding"]["name"], result["seed"], result["learning_rate"])
@@ -77,12 +76,11 @@ def unpack(suite: Suite, store: Path, out: Path) -> None:
                 write_atomic(file, json.dumps(result, indent=1) + "\n")
 
 
-def pack(suite: Suite, store: Path, out: Path) -> None:
+def pack(suite: Suite, out: Path) -> None:
     """Keep all finished runs of a suite; equal runs give equal bytes."""
     files = [file for run in plan_runs(suite) if (file := out / run.path / RESULT).exists()]
-    store.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(json.loads(file.read_text())) + "\n" for file in files)
-    (store / f"{suite.name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
+    (STORE / f"{suite.name}.jsonl.gz").write_bytes(gzip.compress(lines.encode(), mtime=0))
 
 
 if __name__ == "__main__":

@@ -27,9 +27,8 @@ def write_runs(folder: Path, count: int) -> None:
     each = len(content["tasks"]) * len(content["learning_rates"])
     seeds = max(3, round((count / each / 20) ** 0.5))
     names = [f"rope(base={1000 + number}.0)" for number in range(count // each // seeds)]
-    (folder / "grown.yaml").write_text(
-        yaml.safe_dump(content | {"name": "grown", "encodings": names, "seeds": [*range(seeds)]})
-    )
+    content |= {"name": "grown", "encodings": names, "seeds": [*range(seeds)]}
+    (folder / "grown.yaml").write_text(yaml.safe_dump(content))
     kept = gzip.decompress((Path(__file__).parent / "runs/small.jsonl.gz").read_bytes()).splitlines()
     one = json.loads(kept[0]) | {"task_sha256": ""}
     for run in plan_runs(load_suite(str(folder / "grown.yaml"))):

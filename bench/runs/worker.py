@@ -5,16 +5,14 @@ the pool dies, the worker saves its run and ends.
 """
 
 import math
-import multiprocessing
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 
@@ -31,18 +29,6 @@ STOPPED = 75
 plugin may end the process with 0 too."""
 IDLE_POLL_S = 0.5
 """Seconds between two looks of an idle worker at whether it should stop."""
-
-
-def end_with_parent() -> None:
-    """Initialise a worker of an executor: it ends when its parent process does, even if that is killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "called in a worker process"
-
-    def watch() -> None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 class Source(Record):

@@ -180,41 +180,22 @@ def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
 
 
 def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Figure":
-    """Rise of bits per character against the score on synthetic tasks, of encodings that have both.
+    """Rank by score on synthetic tasks, and rank by the rise of bits on real text, of encodings that have both.
 
     Arguments:
         text: see ``leaderboard.stats.on_text.measured``.
     """
-    figure, (axes,) = new_figure(4.0)
-    both = text.join(board.rows.set_index("encoding")["score"], how="inner")
-    for row in both.itertuples():
-        strong = row.Index in highlighted
-        axes.plot(row.score, row.rise, "o", color=colour(str(row.Index)) if strong else FAINT, ms=7 if strong else 5)
-    axes.set_xlim(0, 1)
-    axes.set_xlabel(f"score of suite {board.suite}")
-    axes.set_ylabel("rise of bits per character")
-    name_points(axes, [(row.score, row.rise, str(row.Index)) for row in both.itertuples() if row.Index in highlighted])
-    headline(figure, "Rise of bits on real text against the score on synthetic tasks; lower is better")
+    figure, (axes,) = new_figure(4.4)
+    both, labels = text.join(board.rows.set_index("encoding")["score"], how="inner"), []
+    places = pd.DataFrame({"score": both["score"].rank(), "rise": (-both["rise"]).rank()})  # from the worst
+    axes.set_ylim(0, len(places) + 1)
+    for name, row in places.iterrows():
+        strong = name in highlighted
+        axes.plot([0, 1], row, color=colour(str(name)) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=5)
+        labels += [(row["rise"], str(name))] if strong else []
+    axes.set_xlim(-0.05, 1.4)
+    axes.set_yticks([1, len(places)], ["last", "first"])
+    axes.set_xticks([0, 1], [f"score of suite {board.suite}", "rise of bits on real text"])
+    end_labels(axes, labels, 1)
+    headline(figure, "Order on synthetic tasks, and on real text")
     return figure
-
-
-def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
-    """Write names to the right of points, higher or lower where they would cover one of them, with a thin line then.
-
-    Arguments:
-        points: x, y and name.
-    """
-    places = axes.transData.transform([point[:2] for point in points]) * 72 / axes.figure.dpi  # in points, before the layout
-    boxes = [(place - 4, place + 4) for place in places]
-    for (x, y, name), place in sorted(zip(points, places, strict=True), key=lambda pair: -pair[0][1]):
-        size = np.array([0.62 * len(name), 1.1]) * SMALL
-        for shift in (0, 14, -14, 28, -28, 42, -42, 56, -56):
-            low = place + np.array([8, shift - size[1] / 2])
-            if not any((low < above).all() and (below < low + size).all() for below, above in boxes):
-                break
-        boxes.append((low, low + size))
-        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if shift else None
-        axes.annotate(
-            name, (x, y), xytext=(8, shift), textcoords="offset points", va="center", fontsize=SMALL, color=colour(name),
-            arrowprops=line,
-        )  # fmt: skip

@@ -107,7 +107,7 @@ def text_page(published: Published) -> str:
         measures=MEASURES,
         compared=compared,
         tasks=[*main.tasks, "overall"],
-        taus={name: one.taus.set_index(["task", "measure"]) for name, one in compared.items()},
+        taus={name: one["taus"].set_index(["task", "measure"]) for name, one in compared.items()},
         name=code,
     )
 

@@ -72,7 +72,7 @@ def text_figures(published: Published) -> Iterator[tuple]:
     main = next(iter(published.boards.values()))
     for suite, board in published.texts.items():
         if compared := compare(main, text := measured(board)):
-            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared.apart.index[:3], "rope"]
+            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
             yield f"{IMAGES}/{suite}/transfer.svg", plots.on_text(main, text, strong)
 
 

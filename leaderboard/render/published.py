@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
@@ -15,6 +14,7 @@ from leaderboard.results import read_local, read_published, together
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites
 from leaderboard.results.store import relative_costs
+from leaderboard.stats.on_text import of_runs
 from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
 from tasks import InputError, unknown
 
@@ -40,11 +40,8 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
 def text_bits(folder: Path) -> dict[str, float]:
     """Encoding → bits per character of real text at the longest test length, mean over seeds; empty without such runs."""
     runs = read_published(folder, TEXT)
-    if not len(runs):
-        return {}
-    chosen = newest_runs(runs)
-    bits = chosen["nll"].map(lambda by_length: by_length[-1]) / np.log(2)
-    return bits[chosen["chosen"]].groupby(chosen["encoding"]).mean().to_dict()
+    chosen = newest_runs(runs).query("chosen") if len(runs) else runs
+    return of_runs(chosen)["far"].groupby(chosen["encoding"]).mean().to_dict()
 
 
 def local_board(suite: str, out: Path) -> Board:

@@ -1,6 +1,6 @@
 """What runs on real text measure, in bits per character: one row per encoding, and its comparison with synthetic tasks."""
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -46,32 +46,22 @@ def measured(board: Board) -> pd.DataFrame:
     return found.join(places).sort_values("far", kind="stable")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """How far scores of a synthetic suite go with one text suite: see ``transfer``."""
+def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> dict[str, Any] | None:
+    """How far scores of a synthetic suite go with the frame of ``measured``; None with fewer than five encodings in both.
 
-    taus: pd.DataFrame
-    weighted: float
-    """τ of ``rise`` with its prediction by weights of tasks, fitted without the encoding that is predicted."""
-    equal: float
-    """The same with equal weights."""
-    better: float
-    """Share of bootstrap samples in which weights predict better."""
-    apart: pd.DataFrame
-    """The encodings whose ranks differ most: columns score, rise, rank_score, rank_rise."""
-
-
-def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> Comparison | None:
-    """The comparison of a synthetic suite with the frame of ``measured``; None with fewer than five encodings in both."""
+    Returns:
+        ``taus``, see ``transfer``; τ of ``rise`` with its prediction by ``weighted`` tasks, and by ``equal`` weights, see
+        ``predicted``; the share of bootstrap samples in which weights are ``better``; the encodings whose ranks are the
+        farthest ``apart``, with columns score, rise, rank_score and rank_rise.
+    """
     rows = synthetic.rows[(synthetic.rows["ranking"] == "standard") & synthetic.rows["complete"]].set_index("encoding")
     scores = rows[[f"score.{task}" for task in synthetic.tasks]].set_axis(synthetic.tasks, axis=1).assign(overall=rows["score"])
     both = text.join(scores, how="inner")
     if len(both) < 5:
         return None
     predictions = predicted(scores, text, synthetic.tasks)
-    rise = -predictions["rise"].to_numpy(float)
-    weighted, equal = (float(tau(predictions[name].to_numpy(float), rise)) for name in ("weighted", "equal"))
-    places = pd.DataFrame({"score": both["overall"], "rise": both["rise"]})
-    places["rank_score"], places["rank_rise"] = places["score"].rank(ascending=False), places["rise"].rank()
-    apart = (places["rank_score"] - places["rank_rise"]).abs().sort_values(ascending=False, kind="stable").index[:most]
-    return Comparison(transfer(scores, text), weighted, equal, share_better(predictions), places.loc[apart])
+    found = {name: float(tau(predictions[name].to_numpy(), -predictions["rise"].to_numpy())) for name in ("weighted", "equal")}
+    places = both[["overall", "rise"]].set_axis(["score", "rise"], axis=1)
+    places = places.assign(rank_score=places["score"].rank(ascending=False), rank_rise=places["rise"].rank())
+    far = (places["rank_score"] - places["rank_rise"]).abs().sort_values(ascending=False, kind="stable").index[:most]
+    return found | {"taus": transfer(scores, text), "better": share_better(predictions), "apart": places.loc[far]}

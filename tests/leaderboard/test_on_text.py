@@ -53,8 +53,8 @@ def synthetic():
 
 def test_the_comparison_finds_the_order_and_its_exception():
     found = compare(board(synthetic()), measured(Board(frame(text_runs()))))
-    assert found is not None and found.apart.index[0] == "kerple_log"
-    taus = found.taus.set_index(["task", "measure"])["tau"]
+    assert found is not None and found["apart"].index[0] == "kerple_log"
+    taus = found["taus"].set_index(["task", "measure"])["tau"]
     assert taus["overall", "rise"] == pytest.approx((11 - 4) / 15), "kerple_log is in the wrong order with four of five"
     few = board([run for run in synthetic() if run.encoding.name in ("nope", "rope")])
     assert compare(few, measured(Board(frame(text_runs())))) is None
