@@ -13,8 +13,6 @@ from .base import At
 from .bibliography import published
 from .rope import RoPE
 
-ENTRIES = ("swan(scaled=True)",)
-
 
 class RoPENoPE(RoPE):
     """Every fourth layer is NoPE, the others are RoPE, over keys with i − j < w if there is a window w.
@@ -48,14 +46,13 @@ class RoPENoPE(RoPE):
 class Swan(RoPENoPE):
     """Layers 0, 4, 8, … are NoPE over all keys; the others are RoPE over keys with i − j < w.
 
-    In sequences longer than L, q_i of the NoPE layers is multiplied by log_a(a + i), a = L. With ``scaled``, w = L/2, the ratio
-    of the models that its authors train at L = 1,024.
+    In sequences longer than L, q_i of the NoPE layers is multiplied by log_a(a + i), a = L.
     """
 
     info = published("swan", like=RoPE.info)
 
-    def __init__(self, setup, *, base: float = 1e6, window: int = 512, scaled: bool = False):
-        super().__init__(setup, base=base, window=(setup.train_tokens + 1) // 2 if scaled else window)
+    def __init__(self, setup, *, base: float = 1e6, window: int = 512):
+        super().__init__(setup, base=base, window=window)
 
     def is_nope(self, at: At) -> bool:
         return at.layer % 4 == 0

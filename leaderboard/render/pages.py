@@ -17,7 +17,7 @@ from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
-from .published import Published, declared
+from .published import Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
@@ -39,6 +39,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     found.filters |= {"md": markdown, "code": code, "page": page_name, "signs": signs, "link": safe_link}
+    found.globals |= {"strong": "**", "name": code}  # of the verdict, which a terminal shows otherwise
     found.filters["key"] = lambda text: re.sub("[^A-Za-z0-9_]", "", text)
     found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number, "forest": forest}
     return found
@@ -88,8 +89,6 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
-        strong="**",
-        name=code,
         needs=needs(boards[0]),
         date=max(one.all_runs["finished"].max() for one in boards)[:10],
     )
@@ -107,8 +106,6 @@ def text_page(published: Published) -> str:
         measures=MEASURES,
         compared=compared,
         tasks=[*main.tasks, "overall"],
-        taus={name: one["taus"].set_index(["task", "measure"]) for name, one in compared.items()},
-        name=code,
     )
 
 
@@ -118,8 +115,6 @@ def suite_page(board: Board) -> str:
         "suite.md.j2",
         board=board,
         v=verdict(board),
-        strong="**",
-        name=code,
         columns=shown(board.tasks, PAGE, complete),
         classes=[(kind, rows_of(group)) for kind, group in complete.groupby("ranking", sort=False)],
         incomplete=list(board.rows[~board.rows["complete"]]["encoding"]),
@@ -162,7 +157,7 @@ def encoding_page(published: Published, name: str) -> str:
         "encoding.md.j2",
         encoding=name,
         suites=suites,
-        declared=declared(name),
+        declared=getattr(built_in(name), "info", None),
         facts={field: fact(name, field) for field in FACTS},
         formulas=formulas(name),
         source=source_file(name),

@@ -29,7 +29,7 @@ from leaderboard.stats.rows import Board
 from tasks import InputError
 
 from .pages import README, SUITES, front_page, text_files
-from .published import Published, attention
+from .published import Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
 
 MANIFEST = "rendered.json"
@@ -50,6 +50,7 @@ def page_files(published: Published) -> dict[str, str]:
 
 def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     """Path and bytes of every figure."""
+    from bench.measure.measure import attention_by_distance
     from leaderboard.figures import plots
     from leaderboard.figures.style import as_svg
 
@@ -61,7 +62,8 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
         for encoding in board.rows["encoding"]:
             if encoding not in drawn:
                 drawn.add(encoding)
-                figure = plots.one_encoding(board, encoding, attention(encoding))
+                cls = built_in(encoding)
+                figure = plots.one_encoding(board, encoding, attention_by_distance(cls) if cls else [])
                 yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
 
 

@@ -19,7 +19,7 @@ from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
-    from bench.encodings import Info
+    from bench.encodings import Encoding
 
 MAIN, TEXT = "small", "text"
 """The suite of the front page, and the suite of real text."""
@@ -113,16 +113,8 @@ class Published:
         return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []
 
 
-def declared(name: str) -> "Info | None":
-    """What the class of a built-in encoding declares; None of others, whose code is not run here."""
+def built_in(name: str) -> "type[Encoding] | None":
+    """The class of a built-in encoding; None of others, whose code is not run here."""
     from bench.plugins.registry import get_encoding, is_built_in  # loads torch
 
-    return get_encoding(name).info if is_built_in(name) else None
-
-
-def attention(name: str) -> list[list[float]]:
-    """Attention by distance of a built-in encoding before training, for each head; none of others."""
-    from bench.measure.measure import attention_by_distance
-    from bench.plugins.registry import get_encoding, is_built_in
-
-    return attention_by_distance(get_encoding(name)) if is_built_in(name) else []
+    return get_encoding(name) if is_built_in(name) else None

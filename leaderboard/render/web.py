@@ -26,7 +26,7 @@ from tasks import InputError
 
 from .columns import PAGE, TERMINAL, WEB, Column, shown
 from .pages import FACTS, render, verdict_text
-from .published import attention, declared
+from .published import built_in
 from .text import printable, safe_link
 
 WEB_FILES = Path(__file__).parent / "web"
@@ -151,9 +151,11 @@ def recipe(label: str, runs: pd.DataFrame, rate: bool) -> dict[str, Any]:
 
 def row_data(row: dict[str, Any]) -> dict[str, Any]:
     """An encoding for the charts, and for the card that a click shows."""
+    from bench.measure.measure import attention_by_distance  # loads torch
+
     name = row["encoding"].removesuffix(LOCAL)
-    about, info = {"idea": fact(name, "gloss")}, declared(name)
-    about |= {"formula": info.formula, "beyond L": info.past} if info else {}
+    about, cls = {"idea": fact(name, "gloss")}, built_in(name)
+    about |= {"formula": cls.info.formula, "beyond L": cls.info.past} if cls else {}
     about |= {"fails within L": row["fails_within"], "paper": f"{printable(row['title'])}, {row['year']}"}
     about |= {title: fact(name, field) for field, title in FACTS.items()} | {"our code": source_file(name)}
     about |= {"family": family_title(row["family"]), "compared with": row["source"], "length settings": row["lengths"]}
@@ -163,5 +165,5 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
         "link": safe_link(str(row["link"])),
         "colour": colour(name),
         "about": {key: text for key, text in about.items() if text},
-        "attention": attention(name),
+        "attention": attention_by_distance(cls) if cls else [],
     }

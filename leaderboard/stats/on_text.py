@@ -24,10 +24,9 @@ def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     last = {name: np.array([cell[-1] for cell in runs[name]]) for name in ("nll", "nll_other", "needle")}
     pairs = zip(runs["nll"], runs["length"], runs["train_length"], strict=True)
     near = np.array([loss[np.searchsorted(lengths, length)] for loss, lengths, length in pairs])
-    bits = {"near": near / np.log(2), "far": last["nll"] / np.log(2)}
+    found = pd.DataFrame({"near": near / np.log(2), "far": last["nll"] / np.log(2)}, index=runs.index)
     worth = (last["nll_other"] - last["nll"]) / np.log(2)
-    found = bits | {"rise": bits["far"] - bits["near"], "worth": worth, "needle": last["needle"]}
-    return pd.DataFrame(found, index=runs.index)
+    return found.assign(rise=found["far"] - found["near"], worth=worth, needle=last["needle"])
 
 
 def measured(board: Board) -> pd.DataFrame:
@@ -50,9 +49,9 @@ def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> dict[str, An
     """How far scores of a synthetic suite go with the frame of ``measured``; None with fewer than five encodings in both.
 
     Returns:
-        ``taus``, see ``transfer``; τ of ``rise`` with its prediction by ``weighted`` tasks, and by ``equal`` weights, see
-        ``predicted``; the share of bootstrap samples in which weights are ``better``; the encodings whose ranks are the
-        farthest ``apart``, with columns score, rise, rank_score and rank_rise.
+        ``taus`` by task and measure, see ``transfer``; τ of ``rise`` with its prediction by ``weighted`` tasks and by ``equal``
+        weights, see ``predicted``; the share of bootstrap samples in which weights are ``better``; the encodings whose ranks
+        are the farthest ``apart``, with columns score, rise, rank_score and rank_rise.
     """
     rows = synthetic.rows[(synthetic.rows["ranking"] == "standard") & synthetic.rows["complete"]].set_index("encoding")
     scores = rows[[f"score.{task}" for task in synthetic.tasks]].set_axis(synthetic.tasks, axis=1).assign(overall=rows["score"])

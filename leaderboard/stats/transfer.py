@@ -42,7 +42,7 @@ def transfer(scores: pd.DataFrame, text: pd.DataFrame, seed: int = 0) -> pd.Data
         text: encoding × measures, the columns of ``LOWER_IS_BETTER``.
 
     Returns:
-        Columns task, measure, tau, low, high, encodings.
+        Task and measure × tau, low, high, encodings.
     """
     names = sorted(set(scores.index) & set(text.index))
     draws = np.random.default_rng(seed).integers(len(names), size=(REPLICATES, len(names)))
@@ -53,7 +53,7 @@ def transfer(scores: pd.DataFrame, text: pd.DataFrame, seed: int = 0) -> pd.Data
             y = text.loc[names, measure].to_numpy(float) * (-1 if lower else 1)
             low, high = np.nanquantile(in_parts(x, y, draws), [0.025, 0.975])
             found.append((task, measure, float(tau(x, y)), float(low), float(high), len(names)))
-    return pd.DataFrame(found, columns=["task", "measure", "tau", "low", "high", "encodings"])
+    return pd.DataFrame(found, columns=["task", "measure", "tau", "low", "high", "encodings"]).set_index(["task", "measure"])
 
 
 def in_parts(

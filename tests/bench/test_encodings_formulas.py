@@ -137,7 +137,6 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
     "rope_nope": ROPE_NOPE,
     "rope_nope(window=6)": by_layer([3], nope, windowed(rotary(), 6)),
     "swan": by_layer([0, 4], swan_nope, rotary(1e6)),
-    "swan(scaled=True)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 6)),
     "swan(window=3)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 3)),
     "window(nope)": windowed(nope, 12),
     "window(nope,share=0.25)": windowed(nope, 3),
@@ -247,6 +246,5 @@ def test_lengths_follow_from_the_training_length_and_the_longest():
 
     assert [len(made(name).table) for name in ("learned", "learned_offset")] == [115, 115 + 23]
     assert [made(name).table.shape[1] for name in ("learned_per_layer", "cope", "cope_half")] == [115, 24, 12]
-    assert made("swan(scaled=True)").window == 12
     assert made("shaw_scaled").keys.shape[1] == 11 + 1 and made("fire_scaled").threshold == 11.5
     assert [made(name).width for name in ("window(nope)", "window(nope,share=0.25)")] == [23, 6]

@@ -27,7 +27,7 @@ def simulated(count=24, noise=0.1):
 
 def test_a_related_task_transfers_and_an_unrelated_one_does_not():
     scores, text = simulated()
-    found = transfer(scores, text).set_index(["task", "measure"])
+    found = transfer(scores, text)
     assert (found.loc["related", "low"] > 0.3).all() and (found.loc["related", "tau"] < found.loc["related", "high"]).all()
     assert (found.loc["other", "low"] < 0).all() and (found.loc["other", "high"] > 0).all()
     assert set(transfer(scores.iloc[:20], text.iloc[3:])["encodings"]) == {17}, "those with both results"
