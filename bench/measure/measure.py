@@ -138,7 +138,7 @@ def attention_by_distance(cls: type[Encoding]) -> list[list[float]]:
 
     vars(model.encoding)["attend"] = reading  # an instance's attribute has precedence over its class's method
     model(torch.zeros(1, TOKENS, dtype=torch.long), TOKENS, torch.Generator().manual_seed(0))
-    return [[float(f"{weight:.3g}") for weight in head] for head in found[0].tolist()]
+    return [[float(f"{1.00001 * weight:.3g}") for weight in head] for head in found[0].tolist()]  # no tie for noise to decide
 
 
 def measure_cards(names: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:

@@ -18,7 +18,7 @@ COLUMNS = {
     "suites": ("name", "version", "about"),
 }
 """Kind → columns of its list."""
-WIDTH = 55
+WIDTH = 52
 """Of the last column, so that a list fits 80 columns."""
 
 

@@ -81,7 +81,7 @@ def test_only_an_empty_directory_is_taken(tmp_path):
 
 
 def test_no_examples_and_unknown_tasks_are_rejected(tmp_path):
-    with pytest.raises(InputError, match="train_examples must be at least 1, got 0"):
+    with pytest.raises(InputError, match="train_examples must be at least 1 and at most 10,000,000, got 0"):
         write(tmp_path / "out", train_examples=0)
     with pytest.raises(InputError, match="unknown task of suite tiny 'sortin'; did you mean 'sorting'"):
         export(suite_of(), "sortin", tmp_path / "a" / "out", 1, 0)

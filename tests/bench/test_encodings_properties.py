@@ -271,4 +271,4 @@ def test_the_bibliography_is_complete():
         assert not info.code or info.code.startswith("https://"), name
     assert bibliography().keys() == encodings.classes().keys() | {name for name in encodings.catalogue() if "(" in name}
     fields = {field for entry in bibliography().values() for field in entry}
-    assert fields <= {field.name for field in dataclasses.fields(encodings.Info)} - {"name", "formula", "family"}
+    assert fields <= {field.name for field in dataclasses.fields(encodings.Info)} - {"name"}

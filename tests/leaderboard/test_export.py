@@ -86,13 +86,13 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 
 
 def test_all_fields_of_a_result_are_exported():
-    """Except the loss curve (only its end), ``format`` (the version of the file format), and further tests."""
+    """Except the loss curve (only its end), the version of the file format, what identifies tests, and further tests."""
     read = {f"run.{column.key}" for column in RUN.values() if column.key}
     read |= {f"at.{column.key}" for column in BY_LENGTH.values() if "." not in column.key}
     computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
-    assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(
-        LengthScore, "at"
-    )
+    assert read | computed | {"run.format", "run.task_sha256", "run.test_seed", "run.further"} == leaves(
+        Result, "run"
+    ) | leaves(LengthScore, "at")
 
 
 def test_the_scores_of_the_board_follow_from_the_table():

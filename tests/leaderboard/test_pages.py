@@ -9,6 +9,7 @@ from markdown_it import MarkdownIt
 from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, record, result, spread, suite
 
 from bench.encodings import Info
+from bench.plugins.registry import get_encoding
 from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
 from leaderboard.render.verdict import leaders, needs, verdict
 from leaderboard.results.facts import fact
@@ -79,7 +80,10 @@ def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files
 
 def test_every_encoding_has_a_page_with_what_it_declares(files):
     text = files[f"pages/{page_name('my|pe')}.md"]
-    assert "`s = q·k \\| <b>`" in text and "A, B" in text and "All about my" in text and ".svg" in text
+    assert "All about my" in text and ".svg" in text and "score bias" not in text, (
+        "code that is not built in declares nothing here"
+    )
+    assert get_encoding("nope").info.authors in files["pages/nope.md"]
     assert "second line: half right up to × L" in text and "|  |  |  |  | ≥2.0 | ≥2.0 |" in text
 
 

@@ -110,8 +110,8 @@ def test_rank_intervals_count_who_is_better_and_worse(means, ps):
 
 def test_first_under_random_weights_of_two_tasks_is_a_length():
     """A scores (1, 0), B (0, ½) with one block: A leads where w > (1 − w)/2, that is w > ⅓."""
-    first = ranks.first_under_random_weights(np.array([[[1.0, 0.0]], [[0.0, 0.5]]]))
-    assert first == pytest.approx([2 / 3, 1 / 3], abs=0.02)
+    first, places = ranks.under_random_weights(np.array([[[1.0, 0.0]], [[0.0, 0.5]]]))
+    assert first == pytest.approx([2 / 3, 1 / 3], abs=0.02) and places.tolist() == [[1, 2], [1, 2]]
 
 
 def swept(losses, **more):
