@@ -16,7 +16,7 @@ DASH = "–"
 TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
-SCORE = "exact match beyond L, chance-corrected (0 is chance, 1 is perfect), averaged over octaves of length, then over tasks"
+SCORE = "exact match beyond L (protocol 2: mean with token accuracy), 0 is chance, 1 perfect; mean over octaves, then tasks"
 SIGNS = "⚑ fails a task even within the training length; ≈ not checked against the authors' paper or code"
 DETAILS = {
     "within": "exact match within the training length",

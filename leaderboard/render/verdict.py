@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
     open: int
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
-    """Well-known encodings that are significantly worse than the best one."""
+    """Well-known encodings that are significantly worse than another one."""
     one_rate: bool
     """Whether the suite has a single learning rate."""
     before_3: bool
@@ -110,7 +110,7 @@ def needs(board: Board) -> list[Need]:
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
         reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
         if reached:
-            note = f"{plural(reached, 'encoding')} half right at {farthest} L, the end of the test"
+            note = f"tested to {farthest} L only; {plural(reached, 'encoding')} still half right there"
         else:
             note = f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:

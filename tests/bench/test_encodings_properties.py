@@ -23,6 +23,7 @@ from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
 from bench.suites.suite import Suite, validated
 from bench.training.model import Decoder
+from leaderboard.results.facts import fact
 
 TINY = validated(Suite, suite_dict(model={"layers": 3}, test_at=[1, 2, 5], tasks=[
     {"task": "addition", "variant": "reversed", "train_length": 2},
@@ -269,6 +270,7 @@ def test_the_bibliography_is_complete():
         info = cls.info
         assert 1 <= len(info.gloss.split()) <= 8 and info.fused and info.cache and info.checkpoint, name
         assert not info.code or info.code.startswith("https://"), name
+        assert all(fact(name, field) == getattr(info, field) for field in ("fused", "cache", "checkpoint")), name
     assert bibliography().keys() == encodings.classes().keys() | {name for name in encodings.catalogue() if "(" in name}
     fields = {field for entry in bibliography().values() for field in entry}
     assert fields <= {field.name for field in dataclasses.fields(encodings.Info)} - {"name"}
