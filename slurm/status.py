@@ -103,7 +103,11 @@ class Queue:
 
     def taken(self, out: Path) -> set[RunKey]:
         """Runs that a job in the queue will finish."""
-        return {key for key in self.latest if self.job(run := Run(self.suite, *key)) and not run.failure(out)}
+        return {
+            key
+            for key in self.latest
+            if self.job(run := Run(self.suite, *key)) and run.state(out) not in ("failed", "unreadable")
+        }
 
     def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""

@@ -140,7 +140,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
                 # After an error of CUDA every later call of it in this process fails too.
                 usable = not (isinstance(error, RuntimeError) and "CUDA error" in str(error))
             pipe.send(message)
-            if usable and torch.cuda.is_initialized():
+            if usable and not Allocator.broken and torch.cuda.is_initialized():
                 torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
     sys.exit(STOPPED)
 

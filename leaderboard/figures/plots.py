@@ -160,25 +160,6 @@ def one_encoding(board: Board, encoding: str, attention: Heads | None = None) ->
     return curves(board, names, f"{encoding}: exact match by test length", alone=attention or [])
 
 
-def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
-    """Score by learning rate, mean over tasks and seeds: what tuning changes."""
-    figure, (axes,) = new_figure(3.6)
-    known, labels = board.by_rate.columns.to_numpy(float), []
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(0, 1)
-    for name, values in board.by_rate.iterrows():
-        strong, own = name in highlighted[:MOST_LINES], values.dropna()
-        axes.plot(own, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
-        labels += [(values.iloc[-1], name)] if strong and np.isfinite(values.iloc[-1]) else []
-    axes.set_xticks(known, [f"{rate:g}" for rate in known])
-    axes.minorticks_off()
-    axes.set_xlim(known[0] * 0.9, known[-1] * (known[-1] / known[0]) ** 0.3)
-    axes.set_xlabel("learning rate")
-    end_labels(axes, labels, float(known[-1]))
-    headline(figure, "Score beyond the training length by learning rate")
-    return figure
-
-
 def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Figure":
     """Rank by score on synthetic tasks, and rank by the rise of bits on real text, of encodings that have both.
 

@@ -28,7 +28,7 @@ from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
-from .pages import README, SUITES, front_page, text_files
+from .pages import FINDINGS, ON_TEXT, README, SUITES, front_page, text_files
 from .published import Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
 
@@ -94,8 +94,6 @@ def suite_figures(board: Board) -> Iterator[tuple]:
         best = [*rows.head(plots.MOST_LINES - 1), rope]
         title = f"{tasks.title(task)}: {notes.get(task, 'no encoding learns it')}"
         yield f"task-{task}", plots.curves(board, best, title, only=[task])
-    if not said.one_rate:
-        yield "rates", plots.rates(board, strong)
 
 
 def render_published(folder: Path) -> list[str]:
@@ -153,6 +151,7 @@ def check_rendered(folder: Path) -> str:
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
     found = [*(folder / PAGES).rglob("*.md"), *(folder / SUITES).rglob("*.md"), *(folder / IMAGES).rglob("*.svg")]
+    found += [folder / name for name in (FINDINGS, ON_TEXT) if (folder / name).exists()]
     return {path.relative_to(folder).as_posix() for path in found}
 
 

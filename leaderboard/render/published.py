@@ -1,5 +1,6 @@
 """What the published board shows, read once: suites with results, costs, facts about encodings, findings."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -70,7 +71,10 @@ def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
         raise unknown("published suite", suite, names) if (names := published_suites(folder)) else nothing_published(folder)
     if out is not None:
         local = read_local(out, suite)
-        runs = together(runs, local.assign(encoding=local["encoding"] + LOCAL))
+        same = local["fingerprint"].isin(newest_runs(runs)["fingerprint"])
+        if not same.all():
+            print(f"lprime: your runs of another version of {suite} are left out; `lprime board` shows them", file=sys.stderr)
+        runs = together(runs, local[same].assign(encoding=local["encoding"] + LOCAL))
     return build_board(runs, folder)
 
 

@@ -165,5 +165,5 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
         "link": safe_link(str(row["link"])),
         "colour": colour(name),
         "about": {key: text for key, text in about.items() if text},
-        "attention": attention_by_distance(cls) if cls else [],
+        "attention": attention_by_distance(cls) if cls else None,
     }

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from bench.measure.card import Card
 from bench.result import RESULT, Result, reading
-from tasks import InputError, unknown
+from tasks import InputError, catalogue, unknown
 
 from .file_names import RESULTS, file_name, write_if_changed
 from .frame import build_frame, local_results, refuse_damage, stored_results
@@ -75,6 +75,8 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
             raise InputError(
                 f"{path}: {name} is not built in, and the run was not sealed; run it again with `lprime run {suite} --sealed`"
             )
+        if run.task not in catalogue():
+            raise InputError(f"{path}: task {run.task} is not built in; boards have built-in tasks only")
         if key in stored:
             refuse_other_outcome(run, stored[key][0], path, place / file_name(name))
     new = {key: run for key, run in found.items() if key not in stored}

@@ -20,13 +20,14 @@ MEASURES = {
 
 
 def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The columns ``MEASURES`` of each run; bits of a run that diverged are infinite."""
+    """The columns ``MEASURES`` of each run; a diverged one has the bits of uniform guessing, also as its rise."""
     last = {name: np.array([cell[-1] for cell in runs[name]]) for name in ("nll", "nll_other", "needle")}
     pairs = zip(runs["nll"], runs["length"], runs["train_length"], strict=True)
     near = np.array([loss[np.searchsorted(lengths, length)] for loss, lengths, length in pairs])
     found = pd.DataFrame({"near": near / np.log(2), "far": last["nll"] / np.log(2)}, index=runs.index)
     worth = (last["nll_other"] - last["nll"]) / np.log(2)
-    return found.assign(rise=found["far"] - found["near"], worth=worth, needle=last["needle"])
+    found = found.assign(rise=found["far"] - found["near"], worth=worth, needle=last["needle"])
+    return found.fillna({"worth": 0.0, "needle": 0.0}).apply(lambda bits: bits.fillna(np.log2(runs["symbols"])))
 
 
 def measured(board: Board) -> pd.DataFrame:

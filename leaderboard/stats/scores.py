@@ -44,7 +44,7 @@ def cells(runs: pd.DataFrame) -> Float[np.ndarray, "S N"]:
     kind = runs["score_is"].to_numpy()[:, None]
     of_exact, of_token = without_guessing(exact, chance), without_guessing(token, token_chance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_bits = 1 - np.nan_to_num(nll, nan=np.inf) / np.log(runs["symbols"].to_numpy(float))[:, None]
+        of_bits = np.nan_to_num(1 - nll / np.log(runs["symbols"].to_numpy(float))[:, None])  # a diverged run guesses
     both = np.where(np.isnan(of_token), of_exact, (of_exact + of_token) / 2)
     return np.select([kind == "bits", kind == "exact+token"], [of_bits, both], of_exact)
 

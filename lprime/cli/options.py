@@ -121,6 +121,7 @@ def try_encodings(names: list[str]) -> list[str]:
     from bench.check.contract import try_hooks
     from bench.check.subject import Subject, hidden_states, plugin_classes
     from bench.encodings import catalogue, hooks
+    from bench.plugins.loading import one_line_errors
     from bench.plugins.registry import get_encoding
     from bench.runs.progress import say
     from bench.runs.run_one import encoding_record
@@ -133,7 +134,9 @@ def try_encodings(names: list[str]) -> list[str]:
         if plugin_classes(cls):
             if not hooks(cls):
                 say(f"caution: {cls.info.name} overrides no hook, so it trains as nope")
-            model, tokens = Subject(cls).model(), Subject(cls).sequences(2, 8, seed=0)
-            if not (hidden_states(model, tokens) == hidden_states(model, tokens)).all():
+            with one_line_errors(cls):
+                model, tokens = Subject(cls).model(), Subject(cls).sequences(2, 8, seed=0)
+                first, second = hidden_states(model, tokens), hidden_states(model, tokens)
+            if not (first == second).all():
                 say(f"caution: {cls.info.name} gives other outputs in a second pass, so runs that resume get other numbers")
     return [cls.info.name for cls in encodings]

@@ -167,6 +167,8 @@ def find(name: str) -> list[dict[str, Any]]:
 
 def text_lines(value: object) -> list[str]:
     """A value as lines of text."""
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
     if isinstance(value, float):
         return [f"{value:.6g}"]
     if isinstance(value, dict):

@@ -2,19 +2,15 @@
 
 import csv
 import json
-from multiprocessing import get_context
 
 import pytest
 from commands import printed, refused, run_command
 from plugin_files import written
-from support import new_registry
 
 from bench.plugins.registry import get_encoding
-from bench.probe import measure
-from bench.probe.measure import PROBES, each, in_worker
+from bench.probe.measure import PROBES
 from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
-from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
 
 NAMES = sorted(PROBES)
@@ -73,14 +69,6 @@ def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
     weights = (folder / "weights.safetensors").read_bytes()
     (folder / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     assert "is damaged (its content does not match its checksum)" in run_command(*growth)[2]
-
-
-def test_worker_processes_load_plugins(runs, monkeypatch):
-    requests = [RunRequest.of(run) for run in runs]
-    with new_registry():
-        assert [in_worker(str, request) for request in requests] == ["copying mine seed 0", "copying nope seed 0"]
-    monkeypatch.setattr(measure, "get_context", lambda kind: get_context("fork"))  # a new process takes seconds to start
-    assert list(each(str, runs, workers=2)) == ["copying mine seed 0", "copying nope seed 0"]
 
 
 def test_bad_input(tiny, here):

@@ -29,12 +29,10 @@ def made():
 @pytest.fixture(scope="module")
 def drawn(made):
     rows = made.rows
-    rates = [r.model_copy(update={"learning_rate": x}) for x in (0.001, 0.004) for r in full(suite(), CURVES)]
     return {
         "overview": plots.overview(made, rows.head(3), rows.tail(2), "Three lead"),
         "curves": plots.curves(made, ["alibi", "t5", "fire", "shaw", "nope", "rope"], "Curves"),
         "one": plots.one_encoding(made, "my$e^{|pe", [[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]]),
-        "rates": plots.rates(board(rates), ["alibi", "nope"]),
     }
 
 
@@ -94,12 +92,6 @@ def test_labels_do_not_overlap(drawn):
         boxes = [text.get_window_extent() for text in axes.texts if text.get_text() in CURVES]
         for n, a in enumerate(boxes):
             assert all(a.y0 >= b.y1 - 1 or b.y0 >= a.y1 - 1 for b in boxes[:n])
-
-
-def test_rates_are_means_over_tasks_and_seeds(made, drawn):
-    (axes,) = drawn["rates"].axes
-    line = next(line for line in axes.lines if line.get_color() == colour("alibi"))
-    assert line.get_xdata().tolist() == [0.001, 0.004] and line.get_ydata() == pytest.approx([1, 1])
 
 
 def test_an_encoding_with_a_part_of_the_tasks_has_a_figure():

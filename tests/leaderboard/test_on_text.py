@@ -45,6 +45,15 @@ def test_an_encoding_without_a_seed_is_left_out():
     assert {*measured(Board(frame(runs))).index} == {*RISES} - {"rope"}
 
 
+def test_a_diverged_run_guesses_and_stays_on_the_board():
+    broken = [run.model_copy(update={"status": "diverged", "scores": [s.model_copy(update={"nll": None}) for s in run.scores]})
+              if (run.encoding.name, run.seed) == ("alibi", 1) else run for run in text_runs()]  # fmt: skip
+    made = Board(frame(broken))
+    row = made.rows.set_index("encoding").loc["alibi"]
+    assert row["blocks"] == 3 and row["score"] < 0.6 < made.rows["score"].max()
+    assert measured(made).loc["alibi", "far"] == pytest.approx((2 + 2.2 + 6) / 3), "log2 of 64 symbols"
+
+
 def synthetic():
     """The better on synthetic tasks, the smaller the rise on text; but for kerple_log, which fails the tasks."""
     scores = {name: 0.9 - rise / 4 for name, rise in RISES.items()} | {"kerple_log": 0.05}

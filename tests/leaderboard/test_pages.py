@@ -118,7 +118,7 @@ VERDICTS = {
 def test_verdict_names_the_leaders_and_who_is_behind(curves):
     of, (given, text) = suite(), VERDICTS[curves]
     said = verdict_text(board(spread(of, given)))
-    assert said.startswith(text) and "Clearly behind in this suite:" in said and "rope" in said.split("behind")[1]
+    assert said.startswith(text) and "Clearly behind, for example:" in said and "rope" in said.split("behind")[1]
     assert "one learning rate" in said
 
 
@@ -136,7 +136,7 @@ def test_a_suite_that_sweeps_the_rate_is_not_called_one_recipe():
         for one in full(of, {"nope": GOOD, "rope": CURVE})
     ]
     files = pages_of(runs)
-    assert "one learning rate" not in files[README] and "rates.svg" in files["suites/tiny.md"]
+    assert "one learning rate" not in files[README] and "| by rate |" in files["suites/tiny.md"]
 
 
 def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():
@@ -149,7 +149,7 @@ def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():
     assert (parity.need, list(parity.names), parity.note) == (
         "State (parity)",
         ["alibi"],
-        "1 encoding half right at 2 L, the end of the test",
+        "tested to 2 L only; 1 encoding still half right there",
     )
     assert sorting.names == [] and sorting.note == "all stop by 1.2 L"
     rows = table_rows(pages_of(runs)[README])
