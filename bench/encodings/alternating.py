@@ -15,7 +15,7 @@ from .rope import RoPE
 
 
 class RoPENoPE(RoPE):
-    """Every fourth layer is NoPE, the others are RoPE, over keys with i − j < w if there is a window w.
+    """Every fourth layer is NoPE, the others are RoPE.
 
     In a model of fewer than four layers the last one is NoPE; Cohere 2 then has none. The published window of RoPE layers, 4096
     tokens, is longer than every sequence here and left out.
@@ -23,24 +23,17 @@ class RoPENoPE(RoPE):
 
     info = published("rope_nope", like=RoPE.info)
 
-    def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
+    def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
         super().__init__(setup, base=base)
-        if every < 1 or window < 0:
-            raise InputError(f"rope_nope needs every ≥ 1 and window ≥ 0 (0: none), got {every} and {window}")
-        self.every, self.window = min(every, setup.layers), window
+        if every < 1:
+            raise InputError(f"rope_nope needs every ≥ 1, got {every}")
+        self.every = min(every, setup.layers)
 
     def is_nope(self, at: At) -> bool:
         return (at.layer + 1) % self.every == 0
 
-    def prepare(self, at: At) -> tuple[Tensor, ...]:
-        outside = [-1e4 * (at.distances >= self.window).float().unsqueeze(-3)] if self.window else []
-        return *super().prepare(at), *outside
-
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         return (q, k) if self.is_nope(at) else super().rotate(q, k, replace(at, shared=at.shared[:2]))
-
-    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B 1 T T"] | None:
-        return at.shared[2] if self.window and not self.is_nope(at) else None
 
 
 class Swan(RoPENoPE):
@@ -52,10 +45,17 @@ class Swan(RoPENoPE):
     info = published("swan", like=RoPE.info)
 
     def __init__(self, setup, *, base: float = 1e6, window: int = 512):
-        super().__init__(setup, base=base, window=window)
+        super().__init__(setup, base=base)
+        if window < 1:
+            raise InputError(f"swan needs window ≥ 1, got {window}")
+        self.window = window
 
     def is_nope(self, at: At) -> bool:
         return at.layer % 4 == 0
+
+    def prepare(self, at: At) -> tuple[Tensor, ...]:
+        outside = at.distances >= self.window
+        return *super().prepare(at), -1e4 * outside.float().unsqueeze(-3)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         q, k = super().rotate(q, k, at)
@@ -64,3 +64,6 @@ class Swan(RoPENoPE):
             return q, k
         scale = (L + torch.arange(q.shape[-2], device=q.device, dtype=torch.float64)).log() / math.log(L)
         return q * scale[:, None].to(q.dtype), k
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B 1 T T"] | None:
+        return None if self.is_nope(at) else at.shared[-1]

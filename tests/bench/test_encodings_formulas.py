@@ -135,7 +135,6 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
     "hope(base=30.0)": hope,
     "da": da,
     "rope_nope": ROPE_NOPE,
-    "rope_nope(window=6)": by_layer([3], nope, windowed(rotary(), 6)),
     "swan": by_layer([0, 4], swan_nope, rotary(1e6)),
     "swan(window=3)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 3)),
     "window(nope)": windowed(nope, 12),

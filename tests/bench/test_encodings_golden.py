@@ -353,7 +353,7 @@ def test_rope_nope_has_the_layers_and_windows_of_cohere2():
         # Cohere 2 has no layer without positions in a model of fewer than four layers; here the last one is.
         assert ours == (types if len(types) >= 4 else [*types[:-1], "full_attention"])
     for case in golden["outputs"]["window"]:
-        encoding = make_encoding(f"rope_nope(window={case['sliding_window']})", 1)
+        encoding = make_encoding(f"swan(window={case['sliding_window']})", 1)
         visible = (context(encoding, case["T"]).shared[-1] == 0).tril().squeeze()
         found = [[row.nonzero().min().item(), row.nonzero().max().item()] for row in visible]
         assert found == case["first_and_last_key_of_each_query"]
