@@ -107,8 +107,10 @@ def accounted_jobs(names: Sequence[str], since: str) -> dict[JobKey, JobInfo]:
     if not names:
         return {}
     jobs = {}
-    columns = "JobID,State,ExitCode,NodeList,JobName"
-    text = try_command("sacct", "-n", "-X", "-P", f"--name={','.join(names)}", f"--starttime={since}", "-o", columns)
+    # Without states, sacct leaves out the jobs that were cancelled before the limit of their array let them start.
+    window = f"--starttime={since}", "--endtime=now", "--state=BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,S,TO"
+    columns = "--format=JobID,State,ExitCode,NodeList,JobName"
+    text = try_command("sacct", "-n", "-X", "-P", f"--name={','.join(names)}", *window, columns)
     for line in text.splitlines():
         id, state, code, node, name = line.split("|")
         jobs[name, index_of(id)] = JobInfo(id, state.split()[0], node=node, exit_code=int(code.split(":")[0]))

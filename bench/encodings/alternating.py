@@ -54,8 +54,7 @@ class Swan(RoPENoPE):
         return at.layer % 4 == 0
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:
-        outside = at.distances >= self.window
-        return *super().prepare(at), -1e4 * outside.float().unsqueeze(-3)
+        return *super().prepare(at), -1e4 * (at.distances >= self.window).float().unsqueeze(-3)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         q, k = super().rotate(q, k, at)

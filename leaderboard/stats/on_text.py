@@ -25,8 +25,8 @@ def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     pairs = zip(runs["nll"], runs["length"], runs["train_length"], strict=True)
     near = np.array([loss[np.searchsorted(lengths, length)] for loss, lengths, length in pairs])
     found = pd.DataFrame({"near": near / np.log(2), "far": last["nll"] / np.log(2)}, index=runs.index)
-    worth = (last["nll_other"] - last["nll"]) / np.log(2)
-    found = found.assign(rise=found["far"] - found["near"], worth=worth, needle=last["needle"])
+    found = found.assign(rise=found["far"] - found["near"], needle=last["needle"])
+    found["worth"] = (last["nll_other"] - last["nll"]) / np.log(2)
     return found.fillna({"worth": 0.0, "needle": 0.0}).apply(lambda bits: bits.fillna(np.log2(runs["symbols"])))
 
 
