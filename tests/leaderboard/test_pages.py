@@ -8,15 +8,16 @@ import pytest
 from markdown_it import MarkdownIt
 from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, record, result, spread, suite
 
-from bench.encodings import Info
+from bench.encodings import Info, catalogue
 from bench.plugins.registry import get_encoding
 from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
 from leaderboard.render.verdict import leaders, needs, verdict
-from leaderboard.results.facts import fact
+from leaderboard.results.facts import fact, formulas, source_file
 from leaderboard.results.file_names import page_name
 from leaderboard.stats import ranks
 
-PUBLISHED = Path(__file__).parents[2] / "leaderboard/published"
+ROOT = Path(__file__).parents[2]
+PUBLISHED = ROOT / "leaderboard/published"
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 
@@ -87,16 +88,20 @@ def test_every_encoding_has_a_page_with_what_it_declares(files):
     assert "second line: half right up to × L" in text and "|  |  |  |  | ≥2.0 | ≥2.0 |" in text
 
 
-def test_published_encodings_have_a_formula_a_gloss_and_their_code():
-    for file in sorted((PUBLISHED / "results/small").glob("*.jsonl")):
-        text = (PUBLISHED / f"pages/{page_name(file.stem)}.md").read_text()
-        (source,) = re.findall(r"\[Our code\]\(../../../(bench/encodings/\w+\.py)\)", text)
-        assert (PUBLISHED.parents[1] / source).is_file() and len(fact(file.stem, "gloss").split()) in range(1, 9)
-        formulas = re.findall(r"```math\n(.*)\n```", text)
-        assert len(formulas) == 1 + file.stem.count("("), file.stem
-        for one in formulas:
+def test_every_built_in_encoding_has_a_formula_a_gloss_and_a_file():
+    for name in catalogue():
+        assert (ROOT / source_file(name)).is_file() and len(fact(name, "gloss").split()) in range(1, 9)
+        assert len(found := formulas(name)) == 1 + name.count("("), name
+        for one in found:
             bare = re.sub(r"\\[{}]", "", one)
             assert bare.count("{") == bare.count("}") and len(re.findall(r"\\left\b", one)) == one.count(r"\right"), one
+
+
+def test_pages_of_published_encodings_show_formulas_and_link_their_code():
+    for file in (PUBLISHED / "results/small").glob("*.jsonl"):
+        text = (PUBLISHED / f"pages/{page_name(file.stem)}.md").read_text()
+        assert re.findall(r"```math\n(.*)\n```", text) == formulas(file.stem)
+        assert f"[Our code](../../../{source_file(file.stem)})" in text
 
 
 def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):
