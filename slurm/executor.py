@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.runs.estimate import duration, estimate, time_of_a_run
 from bench.runs.progress import Event, format_duration, say
-from bench.runs.run import Run
+from bench.runs.run import FINISHED, Run
 from bench.runs.worker import summarize_result
 from bench.sealed.request import SealedCode
 from tasks import InputError, plural
@@ -115,7 +115,7 @@ class Watch:
 
     def event_of(self, run: Run, queue: Queue) -> Event | None:
         status = queue.status(run, self.out)
-        if status.state in ("done", "diverged"):
+        if status.state in FINISHED:
             result = run.result(self.out)
             assert result is not None
             return Event("finished", run, result.steps, summarize_result(result))

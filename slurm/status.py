@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bench.result import RUN_FOLDER
-from bench.runs.run import Run, RunKey, State, plan_runs
+from bench.runs.run import FINISHED, Run, RunKey, State, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
-from tasks import InputError, plural
+from tasks import plural
 
 from . import commands
 from .commands import UNSTARTED, JobInfo, JobKey
@@ -106,7 +106,7 @@ class Queue:
         return {
             key
             for key in self.latest
-            if self.job(run := Run(self.suite, *key)) and run.state(out) not in ("failed", "unreadable")
+            if self.job(run := Run(self.suite, *key)) and run.standing(out).state not in ("failed", "unreadable")
         }
 
     def all_statuses(self, out: Path) -> dict[Run, Status]:
@@ -125,18 +125,10 @@ class Queue:
         return commands.accounted_jobs([plan.name for plan in self.plans], f"{since:%Y-%m-%d}")
 
     def status(self, run: Run, out: Path) -> Status:
-        try:
-            state = run.state(out)
-            failure = run.failure(out) if state in ("failed", "unreadable") else None
-            if state == "unreadable":
-                run.result(out)  # one of the two raises the reason
-        except InputError as error:
-            return Status("unreadable", reason=str(error))
+        state, reason, *_ = run.standing(out)
         info = self.job(run)
-        if state in ("done", "diverged"):
-            return Status(state)
-        if state == "failed" and failure:
-            return Status(state, reason=failure.error)
+        if state in (*FINISHED, "failed", "unreadable"):
+            return Status(state, reason=reason)
         if state == "running":  # or in another process
             return Status(state, info if info and info.state == "RUNNING" else None, read_heartbeat(run.folder(out)))
         if info:

@@ -61,8 +61,8 @@ class Progress:
 
         self.total = len(runs)
         self.ended = 0
-        self.failed: list[Event] = []
-        self.lost: list[Event] = []
+        self.failed: dict[Run, str] = {}
+        self.lost: dict[Run, str] = {}
         self.locked = 0
         self.start = self.last_line = time.monotonic()
         self.live = Console().status(self.line()) if sys.stdout.isatty() else None
@@ -80,7 +80,7 @@ class Progress:
         self.ended += event.ends
         self.locked += event.kind == "locked"
         if event.kind in ("failed", "lost"):
-            (self.failed if event.kind == "failed" else self.lost).append(event)
+            (self.failed if event.kind == "failed" else self.lost)[event.run] = event.text
         if self.live and not event.ends:
             self.live.update(f"{self.line()}; {event}")
         elif event.ends or time.monotonic() - self.last_line >= LINE_EVERY_S:

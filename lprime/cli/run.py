@@ -11,7 +11,7 @@ import typer
 from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
-    from bench.runs.run import Ended, Run
+    from bench.runs.run import Run, Standing
     from bench.sealed.request import SealedCode
     from slurm.cluster import Cluster
 
@@ -48,7 +48,7 @@ def run(
     from bench.runs.devices import resolve_device
     from bench.runs.estimate import local_dry_run
     from bench.runs.progress import Progress, say
-    from bench.runs.run import plan_runs, read_results
+    from bench.runs.run import FINISHED, plan_runs
     from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
     from tasks import InputError
@@ -75,17 +75,15 @@ def run(
         refuse_other_results(runs, code, out)
     if not dry_run:
         out.mkdir(parents=True, exist_ok=True)
-    finished, unreadable = read_results(runs, out)
-    pending = [r for r in runs if r not in finished and r not in unreadable]
-    failed = {r: reason for r in pending if (reason := failed_before(r, out))}
-    skipped = {} if retry_failed else failed
-    todo = [r for r in pending if r not in skipped]
+    before = {run: run.standing(out) for run in runs}
+    skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
+    todo = [run for run in runs if before[run].state not in skipped]
     keep = {r.encoding for r in todo} if keep_weights else None
     options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
-    outcome = Outcome(suite, out, runs, todo, skipped, finished, unreadable)
-    warn(loaded.seeds, runs, finished if not sealed else {}, out)
+    outcome = Outcome(suite, out, before, todo)
+    warn(loaded.seeds, runs, {} if sealed else outcome.done, out)
     if not todo:
-        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+        say(f"nothing to run: {len(outcome.done)} of {len(runs)} runs are done under {out / loaded.name}")
     else:
         executor = executor_for(cluster, code, workers, keep, **options)
     if todo and dry_run:
@@ -105,24 +103,14 @@ def run(
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
+            outcome.after = {run: run.standing(out) for run in todo if run not in tally.lost}
     for line in outcome.attention():
         say(line)
-    if outcome.tally.total and (finished or outcome.tally.ended > len(outcome.tally.failed) + len(outcome.tally.lost)):
+    if outcome.tally.total and outcome.done:
         say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code
-
-
-def failed_before(run: "Run", out: Path) -> str:
-    """Why a run failed, by its report, or why that cannot be read; empty if the run did not fail."""
-    from tasks import InputError
-
-    try:
-        failure = run.failure(out)
-        return failure.error if failure and run.state(out) == "failed" else ""
-    except InputError as fault:
-        return str(fault)
 
 
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":
@@ -164,7 +152,7 @@ def executor_for(
     return local_pool(workers, keep_weights=keep, **options)
 
 
-def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Ended]", out: Path) -> None:
+def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Standing]", out: Path) -> None:
     """Warn of seeds that the suite does not have, and of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
@@ -174,8 +162,8 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, En
         say(f"caution: the suite has the seeds {', '.join(map(str, seeds))}; boards count {', '.join(map(str, extra))} too")
     now = {name: source_hash(get_encoding(name)) for name in dict.fromkeys(run.encoding for run in finished)}
     stale: dict[str, list[str]] = {}
-    for run, ended in finished.items():
-        if ended.source_sha256 != now[run.encoding]:
+    for run, standing in finished.items():
+        if standing.source_sha256 != now[run.encoding]:
             stale.setdefault(run.encoding, []).append(str(run.folder(out).parent))
     for name, folders in stale.items():
         say(f"caution: the source of {name} has changed since {len(folders)} of its runs; delete them to run them again:")
