@@ -15,7 +15,7 @@ from tasks import InputError, plural
 
 from .cluster import Cluster
 from .status import Queue
-from .submit import job_script, launch, log_options, plan_submission
+from .submit import job_script, log_options, plan_submission, submit
 
 POLL_EVERY_S = 3.0
 """Seconds between two reads of the shared folder."""
@@ -67,14 +67,14 @@ class SlurmExecutor:
             runs: of one suite.
 
         Raises:
-            InputError: SLURM refuses the jobs.
+            InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
         """
-        plan, array = launch(runs, out, self.cluster, self.keep_weights, self.sealed)
-        submitted = sum(map(len, plan.shares)) if plan else 0
-        if already := len(runs) - submitted:
+        queue = Queue.read(out, runs[0].suite)
+        todo, plan = plan_submission(runs, out, self.cluster, queue, self.keep_weights, self.sealed)
+        if already := len(runs) - len(todo):
             say(f"{plural(already, 'run')} in the queue already, or running")
         if plan:
-            say(f"{plural(submitted, 'run')} submitted in {plural(len(plan.shares), 'job')}: {array}")
+            say(f"{plural(len(todo), 'run')} submitted in {plural(len(plan.shares), 'job')}: {submit(plan)}")
         if self.watch:
             Watch(runs, out, on_event).until_all_ended()
 

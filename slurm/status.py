@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bench.result import RUN_FOLDER
+from bench.runs.progress import section, shortened
 from bench.runs.run import FINISHED, Run, RunKey, State, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
@@ -22,8 +23,6 @@ from .job import EXIT_REASONS
 from .records import Plan, read_plans
 
 STATES: tuple[State, ...] = get_args(State)
-MOST_ROWS = 20
-"""Maximum number of rows shown of a list; the others are only counted."""
 NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 AT_WORK = ("RUNNING", "COMPLETING")
@@ -76,7 +75,7 @@ class Queue:
         """
         found = cls(suite, read_plans(out, suite.name), {})
         try:
-            found.live = commands.queued_jobs([plan.name for plan in found.plans])
+            found.live = commands.queued_jobs([plan.name for plan in found.plans]) if found.plans else {}
         except commands.NoAnswer as error:
             if need:
                 raise
@@ -232,12 +231,10 @@ def running_lines(statuses: dict[Run, Status]) -> list[str]:
     from tabulate import tabulate
 
     rows = status_rows({run: status for run, status in statuses.items() if status.state == "running"})
-    return ["", tabulate(rows[:MOST_ROWS], headers="keys", tablefmt="simple"), *more(rows)] if rows else []
-
-
-def more(rows: Sequence[object]) -> list[str]:
-    """A line that counts the rows that are not shown, if any."""
-    return [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    if not rows:
+        return []
+    head, line, *lines = tabulate(rows, headers="keys", tablefmt="simple").splitlines()
+    return ["", head, line, *shortened(lines)]
 
 
 def reason_lines(statuses: dict[Run, Status]) -> list[str]:
@@ -248,7 +245,6 @@ def reason_lines(statuses: dict[Run, Status]) -> list[str]:
         ("unreadable",): "unreadable; their results are not used",
         ("missing", "paused"): "without a job; lprime run … --on … submits them again",
     }.items():
-        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state in states and status.reason]
-        if found:
-            lines += ["", f"{len(found)} {advice}:", *found[:MOST_ROWS], *more(found)]
+        found = {run: status.reason for run, status in statuses.items() if status.state in states and status.reason}
+        lines += ["", *section(advice, found)] if found else []
     return lines

@@ -31,30 +31,19 @@ TIME_LIMIT_FRACTION = 0.8
 """Jobs are planned to end within this fraction of the time limit: estimates err, and imports take time."""
 
 
-def launch(
-    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sealed: SealedCode | None = None
-) -> tuple[Plan | None, str]:
-    """Submit the runs that are in no job yet, as one array of jobs.
-
-    Arguments:
-        runs: of one suite. Reports of their earlier failures are deleted.
-        keep_weights: whether all runs keep their weights, and not only those whose training others share.
-        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
-
-    Returns:
-        The plan and SLURM's id of the array; None and an empty text if there was nothing to submit.
+def submit(plan: Plan) -> str:
+    """Submit the runs of a plan as one array of jobs; returns its id. Reports of their earlier failures are deleted.
 
     Raises:
-        InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
+        InputError: SLURM does not answer, or refuses the jobs.
     """
-    todo, plan = plan_submission(runs, out, cluster, Queue.read(out, runs[0].suite), keep_weights, sealed)
-    if plan is None:
-        return None, ""
     write_atomic(plan.folder / PLAN, plan.model_dump_json() + "\n")
-    for run in todo:
-        (run.folder(out) / FAILURE).unlink(missing_ok=True)
+    for share in range(len(plan.shares)):
+        for run in plan.runs(share):
+            (run.folder(Path(plan.out)) / FAILURE).unlink(missing_ok=True)
+    command = "sbatch", "--parsable", *log_options(plan)
     try:
-        return plan, commands.submit_script(log_options(plan), job_script(plan))
+        return commands.run_command(*command, stdin=job_script(plan)).strip().split(";")[0]  # a federation adds a name
     except commands.NoAnswer:
         shutil.rmtree(plan.folder)
         raise
@@ -69,6 +58,11 @@ def plan_submission(
     sealed: SealedCode | None = None,
 ) -> tuple[Sequence[Run], Plan | None]:
     """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
+
+    Arguments:
+        runs: of one suite.
+        keep_weights: whether all runs keep their weights, and not only those whose training others share.
+        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
 
     Raises:
         InputError: jobs in the queue train the suite as it was before its file was edited.

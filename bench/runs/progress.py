@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Self
@@ -12,6 +12,8 @@ from .run import Run
 
 LINE_EVERY_S = 60.0
 """Seconds without output after which a log gets a line."""
+MOST_SHOWN = 20
+"""Maximum number of lines shown of a list; the others are only counted."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,17 @@ def say(text: str) -> None:
         print(text, flush=True)
     except OSError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
+
+
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The first lines of a list, and how many more there are."""
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], f"… and {more} more"] if more > 0 else [*lines]
+
+
+def section(title: str, runs: Mapping[Run, str]) -> list[str]:
+    """Lines about runs under a heading that counts them; none without runs."""
+    return [f"{len(runs)} {title}:", *shortened([f"  {run}: {text}" for run, text in runs.items()])] if runs else []
 
 
 class Progress:

@@ -5,11 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.runs.progress import Progress
+from bench.runs.progress import Progress, section
 from bench.runs.run import FINISHED, Run, Standing, State
-
-MOST_SHOWN = 10
-"""Maximum number of runs that are listed under a heading."""
 
 
 @dataclass
@@ -87,12 +84,3 @@ class Outcome:
             "preview": list(self.preview),
             "in_another_process": self.tally.locked,
         }
-
-
-def section(title: str, runs: Mapping[Run, str]) -> Iterator[str]:
-    """Runs under a heading that counts them; nothing if there are none."""
-    if runs:
-        yield f"{len(runs)} {title}:"
-        yield from (f"  {run}: {text}" for run, text in list(runs.items())[:MOST_SHOWN])
-    if len(runs) > MOST_SHOWN:
-        yield f"  … and {len(runs) - MOST_SHOWN} more"

@@ -13,7 +13,7 @@ from slurm.cluster import Cluster
 from slurm.commands import JobInfo, index_of
 from slurm.records import PLAN, Plan
 from slurm.status import Queue
-from slurm.submit import plan_submission
+from slurm.submit import plan_submission, submit
 
 SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
 
@@ -34,6 +34,13 @@ def submitted(out: Path, runs: list[Run], site: Cluster | None = None, **more: A
     plan.folder.mkdir(parents=True)
     (plan.folder / PLAN).write_text(plan.model_dump_json())
     return plan
+
+
+def launched(out: Path, runs: list[Run], site: Cluster | None = None) -> tuple[Plan, str]:
+    """What a launcher submits, and the id of its jobs."""
+    _, plan = plan_submission(runs, out, site or cluster(), Queue.read(out, runs[0].suite))
+    assert plan
+    return plan, submit(plan)
 
 
 def queue(plan: Plan, *ended: JobInfo) -> Queue:
