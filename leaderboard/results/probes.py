@@ -1,11 +1,11 @@
 """Records of probes (``bench.probe``) in the folders of runs, and their numbers as a data frame."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.probe.record import ProbeRecord, Value, file_of, read_record
-from tasks import InputError
+from tasks import InputError, unknown
 
 from .frame import skip
 
@@ -16,15 +16,27 @@ NO_COLUMNS = ("format", "device", "note", "values", "seconds")
 """Fields of a record that the frame leaves out."""
 
 
-def read_local(out: Path) -> list[ProbeRecord]:
-    """The records of all runs, by suite, task, encoding and seed. Damaged ones are skipped with a warning ``Damaged``."""
+def read_probes(out: Path, suites: Collection[str] | None = None) -> list[ProbeRecord]:
+    """The records of all runs, or of these suites' runs, by suite, task, encoding and seed. Damaged ones are skipped with a
+    warning ``Damaged``.
+
+    Raises:
+        InputError: there are none, or none of one of the suites.
+    """
     found = []
     for path in sorted(out.glob(f"*/*/*/seed-*/{file_of('*')}")):
         try:
             found.append(read_record(path))
         except InputError as fault:
             skip(str(fault))
-    return [record for record in found if record]
+    records = [record for record in found if record]
+    if not records:
+        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
+    known = {record.suite for record in records}
+    for name in suites or ():
+        if name not in known:
+            raise unknown("suite with probes", name, known)
+    return [record for record in records if not suites or record.suite in suites]
 
 
 def probe_frame(records: Iterable[ProbeRecord]) -> "pd.DataFrame":

@@ -27,39 +27,20 @@ def export(
     """Write all results as one tidy table, with one row per run and test length."""
     from leaderboard.export import refuse_path, tidy, write_table
     from leaderboard.results.frame import read_runs, suite_name
+    from leaderboard.results.probes import probe_frame, read_probes
     from tasks import plural
 
     refuse_path(to, force)
     if probes:
         if published:
             raise typer.BadParameter("--probes are of your runs; expected no --published")
-        return export_probes(suite, out, to, force)
-    runs_in, board_in = (None, published_folder(board)) if published else (out, None)
-    runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
-    rows = write_table(tidy(runs), to, force)
-    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
-
-
-def export_probes(suites: list[str] | None, out: Path, to: Path, force: bool) -> None:
-    """Write the numbers of all probes.
-
-    Raises:
-        InputError: there are none, or none of a given suite.
-    """
-    from leaderboard.export import write_table
-    from leaderboard.results.probes import probe_frame, read_local
-    from tasks import InputError, unknown
-
-    records = read_local(out)
-    if not records:
-        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
-    known = {record.suite for record in records}
-    for name in suites or ():
-        if name not in known:
-            raise unknown("suite with probes", name, known)
-    wanted = [record for record in records if not suites or record.suite in suites]
-    rows = write_table(probe_frame(wanted), to, force)
-    print(f"{rows:,} rows of {len(wanted):,} probes written to {to}")
+        records = read_probes(out, suite)
+        table, what = probe_frame(records), plural(len(records), "probe")
+    else:
+        runs_in, board_in = (None, published_folder(board)) if published else (out, None)
+        runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
+        table, what = tidy(runs), f"{plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())})"
+    print(f"{write_table(table, to, force):,} rows of {what} written to {to}")
 
 
 def data(
