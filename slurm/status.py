@@ -82,16 +82,13 @@ class Queue:
             found.no_answer = str(error)
         return found
 
-    def is_current(self, plan: Plan) -> bool:
-        """Whether a submission is of this version of the suite."""
-        return plan.suite.fingerprint == self.suite.fingerprint
-
     @cached_property
     def latest(self) -> dict[RunKey, JobKey]:
         """Run → the job of the last submission that contains it. Submissions of earlier versions of the suite do not count."""
         return {
             key: (plan.name, share)
-            for plan in filter(self.is_current, self.plans)
+            for plan in self.plans
+            if plan.suite.fingerprint == self.suite.fingerprint
             for share, keys in enumerate(plan.shares)
             for key in keys
         }

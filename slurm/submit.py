@@ -9,23 +9,16 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
 from bench.files import write_atomic
-from bench.runs.estimate import estimate
 from bench.runs.run import FAILURE, Run
-from bench.runs.shared_training import group_by_training, shared_trainings
-from bench.runs.worker import Source
-from bench.sealed.request import SealedCode
-from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
 from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
 from .records import PLAN, Plan
-from .status import Queue
 
 TIME_LIMIT_FRACTION = 0.8
 """Jobs are planned to end within this fraction of the time limit: estimates err, and imports take time."""
@@ -47,53 +40,6 @@ def submit(plan: Plan) -> str:
     except commands.NoAnswer:
         shutil.rmtree(plan.folder)
         raise
-
-
-def plan_submission(
-    runs: Sequence[Run],
-    out: Path,
-    cluster: Cluster,
-    queue: Queue,
-    keep_weights: bool = False,
-    sealed: SealedCode | None = None,
-) -> tuple[Sequence[Run], Plan | None]:
-    """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
-
-    Arguments:
-        runs: of one suite.
-        keep_weights: whether all runs keep their weights, and not only those whose training others share.
-        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
-
-    Raises:
-        InputError: jobs in the queue train the suite as it was before its file was edited.
-    """
-    live = {name for name, _ in queue.live}
-    if old := [plan for plan in queue.plans if plan.name in live and not queue.is_current(plan)]:
-        raise InputError(
-            f"jobs {', '.join(plan.name for plan in old)} in the queue are of suite {queue.suite.name} with fingerprint "
-            f"{old[0].suite.fingerprint}, the suite now has {queue.suite.fingerprint}; cancel them with scancel --name "
-            "first, or keep the two apart with another --out"
-        )
-    taken = queue.taken(out)
-    todo = group_by_training([run for run in runs if run.key not in taken])  # most runs of one training are in one job
-    if not todo:
-        return todo, None
-    most = commands.max_array_size()
-    if cluster.max_jobs:
-        most = min(most, max(1, cluster.max_jobs - len(queue.live)))
-    shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device), most)
-    encodings = dict.fromkeys(run.encoding for run in todo)
-    shared = shared_trainings(encodings)
-    return todo, Plan(
-        token=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"),
-        out=str(out.resolve()),
-        suite=queue.suite,
-        cluster=cluster,
-        sources={} if sealed else {name: Source.of(name) for name in encodings},
-        sealed=sealed,
-        shares=[[run.key for run in share] for share in shares],
-        keep_weights=[name for name in encodings if keep_weights or name in shared],
-    )
 
 
 def split_into_shares(runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Run, float], most: int) -> list[list[Run]]:

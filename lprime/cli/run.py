@@ -3,8 +3,9 @@
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +14,6 @@ from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one
 if TYPE_CHECKING:
     from bench.runs.run import Run, Standing
     from bench.sealed.request import SealedCode
-    from slurm.cluster import Cluster
 
 
 def run(
@@ -46,11 +46,13 @@ def run(
     queued; --sealed runs the submission that --encoding names in a sandbox.
     """
     from bench.runs.devices import resolve_device
-    from bench.runs.estimate import local_dry_run
+    from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
     from bench.runs.run import FINISHED, plan_runs
+    from bench.sealed.request import SealedRequest
     from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
+    from slurm.executor import SlurmExecutor
     from tasks import InputError
 
     from .run_report import Outcome
@@ -78,17 +80,21 @@ def run(
     before = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
     todo = [run for run in runs if before[run].state not in skipped]
-    keep = {r.encoding for r in todo} if keep_weights else None
-    options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
+    executor: LocalPool | SlurmExecutor
+    if cluster:
+        executor = SlurmExecutor(cluster, not detach, keep_weights, code)
+    elif code:
+        executor = local_pool(workers, "cpu", request=partial(SealedRequest.of_run, code=code), keep_weights=())
+    else:
+        keep = {run.encoding for run in todo} if keep_weights else None
+        executor = local_pool(workers, device, checkpoint_every_s=checkpoint_every, keep_weights=keep)
     outcome = Outcome(suite, out, before, todo)
     warn(loaded.seeds, runs, {} if sealed else outcome.done, out)
     if not todo:
         say(f"nothing to run: {len(outcome.done)} of {len(runs)} runs are done under {out / loaded.name}")
+    elif dry_run:
+        outcome.preview = executor.dry_run(todo, out)
     else:
-        executor = executor_for(cluster, code, workers, keep, **options)
-    if todo and dry_run:
-        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
-    elif todo:
         say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
         if detach:
             executor.execute(todo, out, lambda event: None)
@@ -128,28 +134,6 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
         raise InputError(f"--sealed runs one submission; {expected}, got {', '.join(given) or 'none'}")
     found = read_submission(Path(given[0]))
     return [found.submission.encoding.name], sealed_code(found, out)
-
-
-def executor_for(
-    cluster: "Cluster | None", code: "SealedCode | None", workers: int | None, keep: set[str] | None, **options: Any
-) -> Any:
-    """The executor of a grid: local processes, or jobs on a cluster.
-
-    Arguments:
-        code: of a submission whose runs are sealed, or None.
-        keep: encodings whose runs keep their weights; None: those whose training others share.
-        options: ``device`` and ``checkpoint_every_s`` of local processes, ``watch`` of a cluster.
-    """
-    if cluster:
-        from slurm.executor import SlurmExecutor
-
-        return SlurmExecutor(cluster, keep_weights=keep is not None, sealed=code, **options)
-    from bench.runs.pool import local_pool
-    from bench.sealed.request import SealedRequest
-
-    if code:
-        return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
-    return local_pool(workers, keep_weights=keep, **options)
 
 
 def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Standing]", out: Path) -> None:
