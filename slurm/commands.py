@@ -63,22 +63,17 @@ def run_command(*command: str, stdin: str = "") -> str:
     return done.stdout
 
 
-def try_command(*command: str) -> str:
-    """The output of a command that provides optional information; empty if it fails."""
+def try_command(*command: str) -> str | None:
+    """The output of a command that may fail; None if it does."""
     try:
         return run_command(*command)
     except NoAnswer:
-        return ""
-
-
-def submit_script(options: Sequence[str], script: str) -> str:
-    """Submit a job script; the id of its array."""
-    return run_command("sbatch", "--parsable", *options, stdin=script).strip().split(";")[0]  # a federation adds a name
+        return None
 
 
 def max_array_size() -> int:
     """Number of jobs in the largest array that the site takes."""
-    config = re.search(r"MaxArraySize\s*=\s*(\d+)", try_command("scontrol", "show", "config"))
+    config = re.search(r"MaxArraySize\s*=\s*(\d+)", try_command("scontrol", "show", "config") or "")
     return max(1, int(config.group(1))) if config else DEFAULT_MAX_ARRAY
 
 
@@ -88,8 +83,6 @@ def queued_jobs(names: Sequence[str]) -> dict[JobKey, JobInfo]:
     Raises:
         NoAnswer: SLURM does not answer.
     """
-    if not names:
-        return {}
     jobs = {}
     # -a: in hidden partitions too.
     for line in run_command("squeue", "-a", "-h", "-r", f"--name={','.join(names)}", "-o", "%i|%T|%r|%N|%L|%j").splitlines():
@@ -104,14 +97,12 @@ def accounted_jobs(names: Sequence[str], since: str) -> dict[JobKey, JobInfo]:
     Arguments:
         since: a day before the first of them was submitted, as ``2026-01-31``.
     """
-    if not names:
-        return {}
     jobs = {}
     # Without states, sacct leaves out the jobs that were cancelled before the limit of their array let them start.
     window = f"--starttime={since}", "--endtime=now", "--state=BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,S,TO"
     columns = "--format=JobID,State,ExitCode,NodeList,JobName"
     text = try_command("sacct", "-n", "-X", "-P", f"--name={','.join(names)}", *window, columns)
-    for line in text.splitlines():
+    for line in (text or "").splitlines():
         id, state, code, node, name = line.split("|")
         jobs[name, index_of(id)] = JobInfo(id, state.split()[0], node=node, exit_code=int(code.split(":")[0]))
     return jobs
@@ -140,8 +131,4 @@ def still_wanted(id: str) -> bool | None:
 
 def requeue_job(id: str) -> bool:
     """Put a job back into the queue. Returns whether that succeeded."""
-    try:
-        run_command("scontrol", "requeue", id)
-    except NoAnswer:
-        return False
-    return True
+    return try_command("scontrol", "requeue", id) is not None

@@ -4,18 +4,22 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.runs.estimate import duration, estimate, time_of_a_run
 from bench.runs.progress import Event, format_duration, say
-from bench.runs.run import Run
-from bench.runs.worker import summarize_result
+from bench.runs.run import FINISHED, Run
+from bench.runs.shared_training import group_by_training, shared_trainings
+from bench.runs.worker import Source, summarize_result
 from bench.sealed.request import SealedCode
 from tasks import InputError, plural
 
 from .cluster import Cluster
+from .commands import max_array_size
+from .records import Plan
 from .status import Queue
-from .submit import job_script, launch, log_options, plan_submission
+from .submit import job_script, log_options, split_into_shares, submit
 
 POLL_EVERY_S = 3.0
 """Seconds between two reads of the shared folder."""
@@ -32,8 +36,8 @@ class SlurmExecutor:
 
     Arguments:
         watch: stay until all runs have ended; otherwise return once they are in the queue.
-        keep_weights: whether all runs keep their weights.
-        sealed: submitted code, whose encoding all runs are of.
+        keep_weights: whether all runs keep their weights, and not only those whose training others share.
+        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
     """
 
     cluster: Cluster
@@ -43,8 +47,8 @@ class SlurmExecutor:
 
     def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
         """What ``execute`` would submit: script, jobs and estimated cost, as lines of text. Nothing is written."""
-        cluster, queue = self.cluster, Queue.read(out, runs[0].suite, need=False)
-        todo, plan = plan_submission(runs, out, cluster, queue, sealed=self.sealed)
+        cluster = self.cluster
+        todo, plan = self.plan(runs, out, Queue.read(out, runs[0].suite, need=False))
         if plan is None:
             return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
         found = estimate(todo, out, cluster.device)
@@ -67,16 +71,49 @@ class SlurmExecutor:
             runs: of one suite.
 
         Raises:
-            InputError: SLURM refuses the jobs.
+            InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
         """
-        plan, array = launch(runs, out, self.cluster, self.keep_weights, self.sealed)
-        submitted = sum(map(len, plan.shares)) if plan else 0
-        if already := len(runs) - submitted:
+        todo, plan = self.plan(runs, out, Queue.read(out, runs[0].suite))
+        if already := len(runs) - len(todo):
             say(f"{plural(already, 'run')} in the queue already, or running")
         if plan:
-            say(f"{plural(submitted, 'run')} submitted in {plural(len(plan.shares), 'job')}: {array}")
+            say(f"{plural(len(todo), 'run')} submitted in {plural(len(plan.shares), 'job')}: {submit(plan)}")
         if self.watch:
             Watch(runs, out, on_event).until_all_ended()
+
+    def plan(self, runs: Sequence[Run], out: Path, queue: Queue) -> tuple[Sequence[Run], Plan | None]:
+        """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
+
+        Raises:
+            InputError: jobs in the queue train the suite as it was before its file was edited.
+        """
+        live, suite, cluster = {name for name, _ in queue.live}, queue.suite, self.cluster
+        if old := [plan for plan in queue.plans if plan.name in live and plan.suite.fingerprint != suite.fingerprint]:
+            raise InputError(
+                f"jobs {', '.join(plan.name for plan in old)} in the queue are of suite {suite.name} with fingerprint "
+                f"{old[0].suite.fingerprint}, the suite now has {suite.fingerprint}; cancel them with scancel --name first, "
+                "or keep the two apart with another --out"
+            )
+        taken = queue.taken(out)
+        todo = group_by_training([run for run in runs if run.key not in taken])  # most runs of one training are in one job
+        if not todo:
+            return todo, None
+        most = max_array_size()
+        if cluster.max_jobs:
+            most = min(most, max(1, cluster.max_jobs - len(queue.live)))
+        shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device), most)
+        encodings = dict.fromkeys(run.encoding for run in todo)
+        shared = shared_trainings(encodings)
+        return todo, Plan(
+            token=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"),
+            out=str(out.resolve()),
+            suite=suite,
+            cluster=cluster,
+            sources={} if self.sealed else {name: Source.of(name) for name in encodings},
+            sealed=self.sealed,
+            shares=[[run.key for run in share] for share in shares],
+            keep_weights=[name for name in encodings if self.keep_weights or name in shared],
+        )
 
 
 class Watch:
@@ -115,7 +152,7 @@ class Watch:
 
     def event_of(self, run: Run, queue: Queue) -> Event | None:
         status = queue.status(run, self.out)
-        if status.state in ("done", "diverged"):
+        if status.state in FINISHED:
             result = run.result(self.out)
             assert result is not None
             return Event("finished", run, result.steps, summarize_result(result))

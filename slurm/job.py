@@ -16,7 +16,7 @@ from types import FrameType
 from bench.runs.devices import visible_gpus
 from bench.runs.pool import LocalPool
 from bench.runs.progress import Event, Progress, say
-from bench.runs.run import Run
+from bench.runs.run import FINISHED, Run
 from bench.runs.run_lock import is_locked
 
 from . import commands
@@ -81,9 +81,9 @@ class JobWorker:
                 say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.start} on {platform.node()}")
                 self.tally = Progress(free)
                 self.pool.execute(free, self.out, self.on_event)
-                if any(not event.run.failure(self.out) for event in self.tally.failed):
+                if any(not run.failure(self.out) for run in self.tally.failed):
                     return self.give_up(UNSAVED)
-                self.failed |= {event.run for event in self.tally.failed}
+                self.failed |= self.tally.failed.keys()
             if not (todo := self.unfinished()):
                 return 0
             time.sleep(RETRY_LOCKED_S)
@@ -92,8 +92,8 @@ class JobWorker:
 
     def unfinished(self) -> list[Run]:
         """Runs of the share that have not ended. One whose result is damaged is among them until it fails here."""
-        ended = ("done", "diverged", "failed")
-        return [run for run in self.runs if run not in self.failed and run.state(self.out) not in ended]
+        ended = (*FINISHED, "failed")
+        return [run for run in self.runs if run not in self.failed and run.standing(self.out).state not in ended]
 
     def on_event(self, event: Event) -> None:
         """Log an event, and note progress."""

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from bench.result import RUN_FOLDER
-from bench.runs.run import Run, RunKey, State, plan_runs
+from bench.runs.progress import section, shortened
+from bench.runs.run import FINISHED, Run, RunKey, State, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
-from tasks import InputError, plural
+from tasks import plural
 
 from . import commands
 from .commands import UNSTARTED, JobInfo, JobKey
@@ -22,8 +23,6 @@ from .job import EXIT_REASONS
 from .records import Plan, read_plans
 
 STATES: tuple[State, ...] = get_args(State)
-MOST_ROWS = 20
-"""Maximum number of rows shown of a list; the others are only counted."""
 NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 AT_WORK = ("RUNNING", "COMPLETING")
@@ -76,23 +75,20 @@ class Queue:
         """
         found = cls(suite, read_plans(out, suite.name), {})
         try:
-            found.live = commands.queued_jobs([plan.name for plan in found.plans])
+            found.live = commands.queued_jobs([plan.name for plan in found.plans]) if found.plans else {}
         except commands.NoAnswer as error:
             if need:
                 raise
             found.no_answer = str(error)
         return found
 
-    def is_current(self, plan: Plan) -> bool:
-        """Whether a submission is of this version of the suite."""
-        return plan.suite.fingerprint == self.suite.fingerprint
-
     @cached_property
     def latest(self) -> dict[RunKey, JobKey]:
         """Run → the job of the last submission that contains it. Submissions of earlier versions of the suite do not count."""
         return {
             key: (plan.name, share)
-            for plan in filter(self.is_current, self.plans)
+            for plan in self.plans
+            if plan.suite.fingerprint == self.suite.fingerprint
             for share, keys in enumerate(plan.shares)
             for key in keys
         }
@@ -106,7 +102,7 @@ class Queue:
         return {
             key
             for key in self.latest
-            if self.job(run := Run(self.suite, *key)) and run.state(out) not in ("failed", "unreadable")
+            if self.job(run := Run(self.suite, *key)) and run.standing(out).state not in ("failed", "unreadable")
         }
 
     def all_statuses(self, out: Path) -> dict[Run, Status]:
@@ -125,18 +121,10 @@ class Queue:
         return commands.accounted_jobs([plan.name for plan in self.plans], f"{since:%Y-%m-%d}")
 
     def status(self, run: Run, out: Path) -> Status:
-        try:
-            state = run.state(out)
-            failure = run.failure(out) if state in ("failed", "unreadable") else None
-            if state == "unreadable":
-                run.result(out)  # one of the two raises the reason
-        except InputError as error:
-            return Status("unreadable", reason=str(error))
+        state, reason, *_ = run.standing(out)
         info = self.job(run)
-        if state in ("done", "diverged"):
-            return Status(state)
-        if state == "failed" and failure:
-            return Status(state, reason=failure.error)
+        if state in (*FINISHED, "failed", "unreadable"):
+            return Status(state, reason=reason)
         if state == "running":  # or in another process
             return Status(state, info if info and info.state == "RUNNING" else None, read_heartbeat(run.folder(out)))
         if info:
@@ -240,12 +228,10 @@ def running_lines(statuses: dict[Run, Status]) -> list[str]:
     from tabulate import tabulate
 
     rows = status_rows({run: status for run, status in statuses.items() if status.state == "running"})
-    return ["", tabulate(rows[:MOST_ROWS], headers="keys", tablefmt="simple"), *more(rows)] if rows else []
-
-
-def more(rows: Sequence[object]) -> list[str]:
-    """A line that counts the rows that are not shown, if any."""
-    return [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    if not rows:
+        return []
+    head, line, *lines = tabulate(rows, headers="keys", tablefmt="simple").splitlines()
+    return ["", head, line, *shortened(lines)]
 
 
 def reason_lines(statuses: dict[Run, Status]) -> list[str]:
@@ -256,7 +242,6 @@ def reason_lines(statuses: dict[Run, Status]) -> list[str]:
         ("unreadable",): "unreadable; their results are not used",
         ("missing", "paused"): "without a job; lprime run … --on … submits them again",
     }.items():
-        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state in states and status.reason]
-        if found:
-            lines += ["", f"{len(found)} {advice}:", *found[:MOST_ROWS], *more(found)]
+        found = {run: status.reason for run, status in statuses.items() if status.state in states and status.reason}
+        lines += ["", *section(advice, found)] if found else []
     return lines

@@ -9,97 +9,37 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
 from bench.files import write_atomic
-from bench.runs.estimate import estimate
 from bench.runs.run import FAILURE, Run
-from bench.runs.shared_training import group_by_training, shared_trainings
-from bench.runs.worker import Source
-from bench.sealed.request import SealedCode
-from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
 from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
 from .records import PLAN, Plan
-from .status import Queue
 
 TIME_LIMIT_FRACTION = 0.8
 """Jobs are planned to end within this fraction of the time limit: estimates err, and imports take time."""
 
 
-def launch(
-    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sealed: SealedCode | None = None
-) -> tuple[Plan | None, str]:
-    """Submit the runs that are in no job yet, as one array of jobs.
-
-    Arguments:
-        runs: of one suite. Reports of their earlier failures are deleted.
-        keep_weights: whether all runs keep their weights, and not only those whose training others share.
-        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
-
-    Returns:
-        The plan and SLURM's id of the array; None and an empty text if there was nothing to submit.
+def submit(plan: Plan) -> str:
+    """Submit the runs of a plan as one array of jobs; returns its id. Reports of their earlier failures are deleted.
 
     Raises:
-        InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
+        InputError: SLURM does not answer, or refuses the jobs.
     """
-    todo, plan = plan_submission(runs, out, cluster, Queue.read(out, runs[0].suite), keep_weights, sealed)
-    if plan is None:
-        return None, ""
     write_atomic(plan.folder / PLAN, plan.model_dump_json() + "\n")
-    for run in todo:
-        (run.folder(out) / FAILURE).unlink(missing_ok=True)
+    for share in range(len(plan.shares)):
+        for run in plan.runs(share):
+            (run.folder(Path(plan.out)) / FAILURE).unlink(missing_ok=True)
+    command = "sbatch", "--parsable", *log_options(plan)
     try:
-        return plan, commands.submit_script(log_options(plan), job_script(plan))
+        return commands.run_command(*command, stdin=job_script(plan)).strip().split(";")[0]  # a federation adds a name
     except commands.NoAnswer:
         shutil.rmtree(plan.folder)
         raise
-
-
-def plan_submission(
-    runs: Sequence[Run],
-    out: Path,
-    cluster: Cluster,
-    queue: Queue,
-    keep_weights: bool = False,
-    sealed: SealedCode | None = None,
-) -> tuple[Sequence[Run], Plan | None]:
-    """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
-
-    Raises:
-        InputError: jobs in the queue train the suite as it was before its file was edited.
-    """
-    live = {name for name, _ in queue.live}
-    if old := [plan for plan in queue.plans if plan.name in live and not queue.is_current(plan)]:
-        raise InputError(
-            f"jobs {', '.join(plan.name for plan in old)} in the queue are of suite {queue.suite.name} with fingerprint "
-            f"{old[0].suite.fingerprint}, the suite now has {queue.suite.fingerprint}; cancel them with scancel --name "
-            "first, or keep the two apart with another --out"
-        )
-    taken = queue.taken(out)
-    todo = group_by_training([run for run in runs if run.key not in taken])  # most runs of one training are in one job
-    if not todo:
-        return todo, None
-    most = commands.max_array_size()
-    if cluster.max_jobs:
-        most = min(most, max(1, cluster.max_jobs - len(queue.live)))
-    shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device), most)
-    encodings = dict.fromkeys(run.encoding for run in todo)
-    shared = shared_trainings(encodings)
-    return todo, Plan(
-        token=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"),
-        out=str(out.resolve()),
-        suite=queue.suite,
-        cluster=cluster,
-        sources={} if sealed else {name: Source.of(name) for name in encodings},
-        sealed=sealed,
-        shares=[[run.key for run in share] for share in shares],
-        keep_weights=[name for name in encodings if keep_weights or name in shared],
-    )
 
 
 def split_into_shares(runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Run, float], most: int) -> list[list[Run]]:

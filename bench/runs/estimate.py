@@ -1,11 +1,10 @@
-"""Time of runs, guessed from their FLOPs, and ``lprime run --dry-run``."""
+"""Time of runs, guessed from their FLOPs, for ``lprime run --dry-run``."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.suites.parts import ModelSpec
 from bench.suites.suite import Suite
-from tasks import plural
 
 from .progress import format_duration
 from .run import Run
@@ -65,21 +64,6 @@ def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int
     linear = 2 * sum(sizes) * (4 * spec.width**2 + 2 * spec.width * spec.mlp_width)  # q, k, v, output and the two of the MLP
     attention = sum(2 * 2 * size**2 * spec.width for size in sizes)  # q·k and weights·v over all heads, later keys included
     return 3 * (spec.layers * (linear + attention) + 2 * answers * spec.width * symbols)
-
-
-def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> list[str]:
-    """What would run on this machine, as lines of text. Nothing is written.
-
-    Arguments:
-        runs: of one suite.
-    """
-    found = estimate(runs, out, device)
-    total, at_once, name = duration([*found.values()], workers), min(workers, len(runs)), runs[0].suite.name
-    return [
-        f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
-        time_of_a_run(found),
-        f"about {format_duration(total)} with {at_once} at a time",
-    ]
 
 
 def time_of_a_run(seconds: Mapping[Run, float]) -> str:

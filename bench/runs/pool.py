@@ -11,10 +11,11 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from tasks import InputError
+from tasks import InputError, plural
 
 from .devices import available_cores, visible_gpus
-from .progress import Event
+from .estimate import duration, estimate, time_of_a_run
+from .progress import Event, format_duration
 from .run import CHECKPOINT_EVERY_S, Run
 from .run_lock import read_heartbeat
 from .shared_training import is_trained, shared_trainings, training_run
@@ -82,6 +83,16 @@ class LocalPool:
     def __post_init__(self) -> None:
         if self.workers < 1:
             raise InputError(f"workers must be 1 or more, got {self.workers}")
+
+    def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
+        """What ``execute`` would run, as lines of text; the runs are of one suite. Nothing is written."""
+        found, name = estimate(runs, out, self.device), runs[0].suite.name
+        total = format_duration(duration([*found.values()], self.workers))
+        return [
+            f"{plural(len(runs), 'run')} of suite {name} on this machine ({self.device}), results under {out / name}",
+            time_of_a_run(found),
+            f"about {total} with {min(self.workers, len(runs))} at a time",
+        ]
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """Execute all runs. A run that fails is reported as an event and does not stop the others.

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Self
@@ -12,6 +12,8 @@ from .run import Run
 
 LINE_EVERY_S = 60.0
 """Seconds without output after which a log gets a line."""
+MOST_SHOWN = 20
+"""Maximum number of lines shown of a list; the others are only counted."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,17 @@ def say(text: str) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 
+def shortened(lines: Sequence[str]) -> list[str]:
+    """The first lines of a list, and how many more there are."""
+    more = len(lines) - MOST_SHOWN
+    return [*lines[:MOST_SHOWN], f"… and {more} more"] if more > 0 else [*lines]
+
+
+def section(title: str, runs: Mapping[Run, str]) -> list[str]:
+    """Lines about runs under a heading that counts them; none without runs."""
+    return [f"{len(runs)} {title}:", *shortened([f"  {run}: {text}" for run, text in runs.items()])] if runs else []
+
+
 class Progress:
     """Counts events, and prints a line for every run that ends. In between, a terminal shows the last step of a run, and a log
     does so once a minute."""
@@ -61,8 +74,8 @@ class Progress:
 
         self.total = len(runs)
         self.ended = 0
-        self.failed: list[Event] = []
-        self.lost: list[Event] = []
+        self.failed: dict[Run, str] = {}
+        self.lost: dict[Run, str] = {}
         self.locked = 0
         self.start = self.last_line = time.monotonic()
         self.live = Console().status(self.line()) if sys.stdout.isatty() else None
@@ -80,7 +93,7 @@ class Progress:
         self.ended += event.ends
         self.locked += event.kind == "locked"
         if event.kind in ("failed", "lost"):
-            (self.failed if event.kind == "failed" else self.lost).append(event)
+            (self.failed if event.kind == "failed" else self.lost)[event.run] = event.text
         if self.live and not event.ends:
             self.live.update(f"{self.line()}; {event}")
         elif event.ends or time.monotonic() - self.last_line >= LINE_EVERY_S:

@@ -15,7 +15,7 @@ Its state is read from the files in its folder and nowhere else.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,6 +43,20 @@ RunKey = tuple[str, str, int, float | None]
 """Task, encoding, seed and learning rate."""
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 """``queued``: a job in the queue of a cluster has it."""
+FINISHED = ("done", "diverged")
+"""States of runs with a result."""
+
+
+class Standing(NamedTuple):
+    """How a run stands. All numbers of its result, of 100,000 runs, would take 3 GB."""
+
+    state: State
+    reason: str = ""
+    """Why it failed, or why its files cannot be used."""
+    steps: int = 0
+    """Of a finished run."""
+    source_sha256: str = ""
+    """Of the encoding of a finished run."""
 
 
 class Failure(BaseModel):
@@ -161,22 +175,21 @@ class Run:
             return failure if failure.fingerprint in ("", self.suite.fingerprint) else None
         return None
 
-    def state(self, out: Path) -> State:
-        """State of the run, read from its folder. It is ``unreadable`` if ``result`` or ``failure`` cannot be used, which then
-        raise the reason."""
-        folder = self.folder(out)
+    def standing(self, out: Path) -> "Standing":
+        """How the run stands, read from its folder; ``unreadable`` if ``result`` or ``failure`` cannot be used."""
         try:
             if result := self.result(out):
-                return result.status
+                return Standing(result.status, "", result.steps, result.encoding.source_sha256)
+            folder = self.folder(out)
             if not folder.exists():
-                return "missing"
+                return Standing("missing")
             if is_locked(folder):
-                return "running"
-            if self.failure(out):
-                return "failed"
-        except InputError:
-            return "unreadable"
-        return "paused" if (folder / CHECKPOINT).exists() or (folder / WEIGHTS).exists() else "missing"
+                return Standing("running")
+            if failure := self.failure(out):
+                return Standing("failed", failure.error)
+        except InputError as error:
+            return Standing("unreadable", str(error))
+        return Standing("paused" if (folder / CHECKPOINT).exists() or (folder / WEIGHTS).exists() else "missing")
 
     def fail(self, out: Path, error: str, traceback: str = "") -> str:
         """Write the failure report; returns the reason, and why the report could not be written if so.
@@ -224,27 +237,6 @@ def plan_runs(
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
-
-
-class Ended(NamedTuple):
-    """How a finished run ended. All its numbers, of 100,000 runs, would take 3 GB."""
-
-    status: str
-    steps: int
-    source_sha256: str
-    """Of its encoding."""
-
-
-def read_results(runs: Iterable[Run], out: Path) -> tuple[dict[Run, Ended], dict[Run, str]]:
-    """How the finished runs ended, and for each result that cannot be used why that is."""
-    finished, unreadable = {}, {}
-    for run in runs:
-        try:
-            if result := run.result(out):
-                finished[run] = Ended(result.status, result.steps, result.encoding.source_sha256)
-        except InputError as error:
-            unreadable[run] = str(error)
-    return finished, unreadable
 
 
 def check_seed(seed: object) -> None:

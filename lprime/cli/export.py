@@ -27,39 +27,20 @@ def export(
     """Write all results as one tidy table, with one row per run and test length."""
     from leaderboard.export import refuse_path, tidy, write_table
     from leaderboard.results.frame import read_runs, suite_name
+    from leaderboard.results.probes import probe_frame, read_probes
     from tasks import plural
 
     refuse_path(to, force)
     if probes:
-        return export_probes(suite, board if published else out, published, to, force)
-    runs_in, board_in = (None, published_folder(board)) if published else (out, None)
-    runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
-    rows = write_table(tidy(runs), to, force)
-    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
-
-
-def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:
-    """Write the numbers of all probes.
-
-    Raises:
-        InputError: there are none, or none of a given suite.
-    """
-    from leaderboard.export import write_table
-    from leaderboard.results.probes import probe_frame, read_local, read_published
-    from tasks import InputError, unknown
-
-    if published:
-        found = read_published(published_folder(out))
+        if published:
+            raise typer.BadParameter("--probes are of your runs; expected no --published")
+        records = read_probes(out, suite)
+        table, what = probe_frame(records), plural(len(records), "probe")
     else:
-        found = {folder.name: own for folder in sorted(out.glob("*")) if folder.is_dir() and (own := read_local(folder))}
-    if not found:
-        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them, and published ones are in a checkout")
-    for name in suites or ():
-        if name not in found:
-            raise unknown("suite with probes", name, found)
-    records = [record for name in dict.fromkeys(suites or found) for record in found[name]]
-    rows = write_table(probe_frame(records), to, force)
-    print(f"{rows:,} rows of {len(records):,} probes written to {to}")
+        runs_in, board_in = (None, published_folder(board)) if published else (out, None)
+        runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
+        table, what = tidy(runs), f"{plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())})"
+    print(f"{write_table(table, to, force):,} rows of {what} written to {to}")
 
 
 def data(

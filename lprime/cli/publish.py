@@ -19,12 +19,11 @@ def publish(
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
-    """Publish a suite's finished runs and probes, and render the board."""
+    """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure import measure_cards
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
     from leaderboard.results.frame import suite_name
-    from leaderboard.results.probes import of_runs, publish_probes, read_local
     from leaderboard.results.store import publish as publish_runs
     from leaderboard.results.store import read_cards, write_cards
     from tasks import plural
@@ -33,12 +32,7 @@ def publish(
         name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
         done = publish_runs(name, out, to, chosen)
         print(f"{name}: {plural(done.added, 'run')} added, {done.kept} published before")
-        runs = read_published(to)
-        own = runs[runs["suite"] == name][["fingerprint", "task", "encoding", "seed", "source_sha256"]]
-        probes = of_runs(read_local(out / name), set(own.itertuples(index=False, name=None)))
-        if count := publish_probes(name, [one for one in probes if not chosen or one.encoding in chosen], to):
-            print(f"{name}: {plural(count, 'probe')} published")
-        for one in sorted(set(runs["encoding"])) if measure else ():
+        for one in sorted(set(read_published(to)["encoding"])) if measure else ():
             write_cards(to, measure_cards([one], read_cards(to)))  # measuring all takes minutes, and may be interrupted
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")

@@ -2,8 +2,9 @@
 
 import sys
 from contextlib import nullcontext, redirect_stdout
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,7 +32,7 @@ def reproduce(
     reproduced.
     """
     from bench.findings.finding import OUTCOMES, load_finding, read_outcomes, shipped_findings, write_outcomes
-    from bench.findings.verdict import NOT, verdict_of
+    from bench.findings.verdict import NOT, forest, verdict_of
     from tasks import InputError
 
     place = PUBLISHED / "results" / OUTCOMES
@@ -54,14 +55,15 @@ def reproduce(
                 write_outcomes(path, read_outcomes(path) | {finding.name: known[finding.name]})
         outcome = known.get(finding.name)
         judgement = verdict_of(finding, outcome)
-        rows.append(as_row(finding, outcome, judgement))
+        row = {"name": finding.name, "claim": finding.claim, "source": finding.source.paper, "minutes": finding.minutes}
+        row |= asdict(judgement) | {"forest": forest(judgement.whole), "samples": outcome.samples if outcome else {}}
+        rows.append(row)
+        if not as_json:
+            print(f"{row['forest']}  {finding.name}: {judgement.verdict}" + f" ({judgement.why})" * bool(judgement.why))
         if names and not as_json:
             show(finding, judgement)
     if as_json:
         print_json(rows)
-    elif not names:
-        for row in rows:
-            print(f"{row['forest']}  {row['name']}: {row['verdict']}" + f" ({row['why']})" * bool(row["why"]))
     return int(bool(names) and any(row["verdict"] == NOT for row in rows))
 
 
@@ -116,32 +118,13 @@ def show_plan(findings: "list[Finding]", out: Path) -> None:
         print(f"{finding.name}: {finding.minutes:g} minutes of one core, {power}, {plural(len(runs), 'run')}, {done} done")
 
 
-def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement") -> dict[str, Any]:
-    """One finding as a JSON object."""
-    from bench.findings.verdict import forest
-
-    return {
-        "name": finding.name,
-        "claim": finding.claim,
-        "source": finding.source.paper,
-        "minutes": finding.minutes,
-        "verdict": judgement.verdict,
-        "why": judgement.why,
-        "whole": vars(judgement.whole),
-        "forest": forest(judgement.whole),
-        "samples": outcome.samples if outcome else {},
-        "parts": [vars(part) for part in judgement.parts],
-    }
-
-
 def show(finding: "Finding", judgement: "Judgement") -> None:
-    """One finding: the claim, both numbers and settings, the parts, the verdict."""
+    """One finding in full: the claim, both numbers and settings, the parts."""
     from bench.findings.verdict import comparison
 
-    print(f"\n{finding.name}: {finding.claim}\n  {finding.source.paper}; {finding.source.where}\n  {finding.unit}")
+    print(f"  {finding.claim}\n  {finding.source.paper}; {finding.source.where}\n  {finding.unit}")
     print(f"  {comparison(finding, judgement)}")
     for part in judgement.parts:
         half = "" if part.half_width is None else f" ± {part.half_width:.2g}"
         published = "" if part.published is None else f", published {part.published:.3g}"
         print(f"  {part.text}: {part.estimate:.3g}{half}{published}, p {part.p:.2g}: {part.verdict}")
-    print(f"  verdict: {judgement.verdict}" + f" ({judgement.why})" * bool(judgement.why))

@@ -3,17 +3,17 @@
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
-    from bench.runs.run import Ended, Run
+    from bench.runs.run import Run, Standing
     from bench.sealed.request import SealedCode
-    from slurm.cluster import Cluster
 
 
 def run(
@@ -46,11 +46,13 @@ def run(
     queued; --sealed runs the submission that --encoding names in a sandbox.
     """
     from bench.runs.devices import resolve_device
-    from bench.runs.estimate import local_dry_run
+    from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
-    from bench.runs.run import plan_runs, read_results
+    from bench.runs.run import FINISHED, plan_runs
+    from bench.sealed.request import SealedRequest
     from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
+    from slurm.executor import SlurmExecutor
     from tasks import InputError
 
     from .run_report import Outcome
@@ -75,22 +77,24 @@ def run(
         refuse_other_results(runs, code, out)
     if not dry_run:
         out.mkdir(parents=True, exist_ok=True)
-    finished, unreadable = read_results(runs, out)
-    pending = [r for r in runs if r not in finished and r not in unreadable]
-    failed = {r: reason for r in pending if (reason := failed_before(r, out))}
-    skipped = {} if retry_failed else failed
-    todo = [r for r in pending if r not in skipped]
-    keep = {r.encoding for r in todo} if keep_weights else None
-    options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
-    outcome = Outcome(suite, out, runs, todo, skipped, finished, unreadable)
-    warn(loaded.seeds, runs, finished if not sealed else {}, out)
-    if not todo:
-        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+    before = {run: run.standing(out) for run in runs}
+    skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
+    todo = [run for run in runs if before[run].state not in skipped]
+    executor: LocalPool | SlurmExecutor
+    if cluster:
+        executor = SlurmExecutor(cluster, not detach, keep_weights, code)
+    elif code:
+        executor = local_pool(workers, "cpu", request=partial(SealedRequest.of_run, code=code), keep_weights=())
     else:
-        executor = executor_for(cluster, code, workers, keep, **options)
-    if todo and dry_run:
-        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
-    elif todo:
+        keep = {run.encoding for run in todo} if keep_weights else None
+        executor = local_pool(workers, device, checkpoint_every_s=checkpoint_every, keep_weights=keep)
+    outcome = Outcome(suite, out, before, todo)
+    warn(loaded.seeds, runs, {} if sealed else outcome.done, out)
+    if not todo:
+        say(f"nothing to run: {len(outcome.done)} of {len(runs)} runs are done under {out / loaded.name}")
+    elif dry_run:
+        outcome.preview = executor.dry_run(todo, out)
+    else:
         say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
         if detach:
             executor.execute(todo, out, lambda event: None)
@@ -105,24 +109,14 @@ def run(
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
+            outcome.after = {run: run.standing(out) for run in todo if run not in tally.lost}
     for line in outcome.attention():
         say(line)
-    if outcome.tally.total and (finished or outcome.tally.ended > len(outcome.tally.failed) + len(outcome.tally.lost)):
+    if outcome.tally.total and outcome.done:
         say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code
-
-
-def failed_before(run: "Run", out: Path) -> str:
-    """Why a run failed, by its report, or why that cannot be read; empty if the run did not fail."""
-    from tasks import InputError
-
-    try:
-        failure = run.failure(out)
-        return failure.error if failure and run.state(out) == "failed" else ""
-    except InputError as fault:
-        return str(fault)
 
 
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":
@@ -142,29 +136,7 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
     return [found.submission.encoding.name], sealed_code(found, out)
 
 
-def executor_for(
-    cluster: "Cluster | None", code: "SealedCode | None", workers: int | None, keep: set[str] | None, **options: Any
-) -> Any:
-    """The executor of a grid: local processes, or jobs on a cluster.
-
-    Arguments:
-        code: of a submission whose runs are sealed, or None.
-        keep: encodings whose runs keep their weights; None: those whose training others share.
-        options: ``device`` and ``checkpoint_every_s`` of local processes, ``watch`` of a cluster.
-    """
-    if cluster:
-        from slurm.executor import SlurmExecutor
-
-        return SlurmExecutor(cluster, keep_weights=keep is not None, sealed=code, **options)
-    from bench.runs.pool import local_pool
-    from bench.sealed.request import SealedRequest
-
-    if code:
-        return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
-    return local_pool(workers, keep_weights=keep, **options)
-
-
-def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Ended]", out: Path) -> None:
+def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Standing]", out: Path) -> None:
     """Warn of seeds that the suite does not have, and of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
@@ -174,8 +146,8 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, En
         say(f"caution: the suite has the seeds {', '.join(map(str, seeds))}; boards count {', '.join(map(str, extra))} too")
     now = {name: source_hash(get_encoding(name)) for name in dict.fromkeys(run.encoding for run in finished)}
     stale: dict[str, list[str]] = {}
-    for run, ended in finished.items():
-        if ended.source_sha256 != now[run.encoding]:
+    for run, standing in finished.items():
+        if standing.source_sha256 != now[run.encoding]:
             stale.setdefault(run.encoding, []).append(str(run.folder(out).parent))
     for name, folders in stale.items():
         say(f"caution: the source of {name} has changed since {len(folders)} of its runs; delete them to run them again:")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.result import RUN_FOLDER, read_result, run_path
-from bench.runs.run import Run, plan_runs, read_results
+from bench.runs.run import Run, plan_runs
 from bench.runs.run_one import run_one
 from bench.runs.shared_training import training_run
 from bench.suites.suite import Suite, load_suite
@@ -77,12 +77,11 @@ def test_a_result_of_another_task_source_and_other_data_is_not_used(tmp_path):
     text = path.read_text()
     hashes = run.result(tmp_path)
     path.write_text(text.replace(hashes.task_sha256, "0" * 64))  # the source changed, and the data did not
-    assert run.state(tmp_path) == "done"
+    assert run.standing(tmp_path).state == "done"
     path.write_text(text.replace(hashes.task_sha256, "0" * 64).replace(hashes.data_hash, "1" * 64))
     with pytest.raises(InputError, match="was tested on other examples than task copying has now"):
         run.result(tmp_path)
-    finished, unreadable = read_results([run], tmp_path)
-    assert run.state(tmp_path) == "unreadable" and not finished and "other examples" in unreadable[run]
+    assert run.standing(tmp_path).state == "unreadable" and "other examples" in run.standing(tmp_path).reason
     path.write_text(text.replace("{", '{"from_the_future": 1,', 1))
     with pytest.raises(InputError, match=r"was written by another version of lprime .*; keep it"):
         run.result(tmp_path)

@@ -75,15 +75,15 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
 def test_states_are_read_from_files(tmp_path, suite):
     run = plan_runs(suite)[0]
     folder = run.folder(tmp_path)
-    assert run.state(tmp_path) == "missing"
+    assert run.standing(tmp_path).state == "missing"
     with lock_run(folder):
         (folder / "checkpoint.safetensors").write_bytes(b"")
-    assert run.state(tmp_path) == "paused"
+    assert run.standing(tmp_path).state == "paused"
     run.fail(tmp_path, "it broke", "Traceback …")
-    assert run.state(tmp_path) == "failed"
+    assert run.standing(tmp_path).state == "failed"
     assert run.failure(tmp_path).error == "it broke"
     (folder / "failure.json").write_text("{")
-    assert run.state(tmp_path) == "unreadable"
+    assert run.standing(tmp_path).state == "unreadable"
     with pytest.raises(InputError, match="not a failure report"):
         run.failure(tmp_path)
 
@@ -104,7 +104,7 @@ def test_a_lock_excludes_other_processes_and_is_released_when_its_process_is_kil
     try:
         assert ready.wait(300)
         assert is_locked(folder)
-        assert run.state(tmp_path) == "running"
+        assert run.standing(tmp_path).state == "running"
         with pytest.raises(LockedElsewhere), lock_run(folder):
             pass
     finally:
@@ -147,7 +147,7 @@ def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, su
     other = Run(validated(Suite, suite_dict(version=2), "suite"), *run.key)
     with pytest.raises(InputError, match=r"fingerprint .* keep the two apart with another --out"):
         run_one(other, tmp_path, "cpu")
-    assert run.state(tmp_path) == "done"
+    assert run.standing(tmp_path).state == "done"
     seed_7 = Run(suite, run.task, run.encoding, 7)
     run.folder(tmp_path).rename(seed_7.folder(tmp_path))
     with pytest.raises(InputError, match=rf"holds the result of {run.path}, expected {seed_7.path}; move it"):
@@ -166,7 +166,7 @@ def test_what_no_result_can_hold_fails_before_the_training(tmp_path, suite, monk
         with monkeypatch.context() as patch, pytest.raises(InputError, match=message):
             patch.setattr(NoPE, field, value)
             run_one(run, tmp_path, "cpu")
-        assert run.state(tmp_path) == "missing", "nothing was trained"
+        assert run.standing(tmp_path).state == "missing", "nothing was trained"
 
 
 # --- the machine

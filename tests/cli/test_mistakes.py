@@ -116,7 +116,7 @@ COMMANDS = {
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
     "compare nope nope --suite tiny": "expected two different encodings, got 'nope' twice",
     "compare rope nope --suite tiny --published --board nowhere": "nothing is published under nowhere; expected",
-    "export --probes --published --to t.csv": "no probes under leaderboard/published",
+    "export --probes --published --to t.csv": "--probes are of your runs; expected no --published",
 }
 """Command → answer, in a folder with a suite, its results and a file."""
 

@@ -2,12 +2,15 @@
 
 import json
 import os
+from functools import partial
 
 import pytest
 from support import lprime, new_registry, suite_dict
 
 from bench.plugins import registry
+from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
+from bench.sealed.request import SealedRequest
 from bench.suites.suite import Suite
 from leaderboard.submission import (
     SUBMISSION,
@@ -17,7 +20,6 @@ from leaderboard.submission import (
     sealed_code,
     write_submission,
 )
-from lprime.cli.run import executor_for
 from tasks import InputError
 
 SOURCE = """
@@ -112,7 +114,8 @@ def test_sealed_runs_of_a_submission_are_recorded_as_sealed(folder, tmp_path):
     code, found = sealed_code(read_submission(folder), out), {}
     runs = plan_runs(one, ["mine"], [one.tasks[0].task], [0])
     (folder / "source/mine.py").write_text("raise SystemExit('changed after it was read')")
-    executor_for(None, code, 1, None).execute(runs, out, lambda event: found.setdefault(event.kind, event.text))
+    pool = LocalPool(1, "cpu", request=partial(SealedRequest.of_run, code=code))
+    pool.execute(runs, out, lambda event: found.setdefault(event.kind, event.text))
     result = runs[0].result(out)
     assert result and result.sealed and result.encoding.source_sha256 == code.encoding.source_sha256, found
     refuse_other_results(runs, code, out)

@@ -11,9 +11,10 @@ from bench.suites.yaml_config import validated
 from slurm import commands
 from slurm.cluster import Cluster
 from slurm.commands import JobInfo, index_of
+from slurm.executor import SlurmExecutor
 from slurm.records import PLAN, Plan
 from slurm.status import Queue
-from slurm.submit import plan_submission
+from slurm.submit import submit
 
 SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
 
@@ -23,7 +24,7 @@ def cluster(**changes: object) -> Cluster:
 
 
 def planned(out: Path, runs: list[Run], site: Cluster | None = None, **more: Any) -> Plan:
-    todo, plan = plan_submission(runs, out, site or cluster(), Queue(runs[0].suite, [], {}), **more)
+    todo, plan = SlurmExecutor(site or cluster(), **more).plan(runs, out, Queue(runs[0].suite, [], {}))
     assert plan and len(todo) == len(runs)
     return plan
 
@@ -34,6 +35,13 @@ def submitted(out: Path, runs: list[Run], site: Cluster | None = None, **more: A
     plan.folder.mkdir(parents=True)
     (plan.folder / PLAN).write_text(plan.model_dump_json())
     return plan
+
+
+def launched(out: Path, runs: list[Run], site: Cluster | None = None) -> tuple[Plan, str]:
+    """What a launcher submits, and the id of its jobs."""
+    _, plan = SlurmExecutor(site or cluster()).plan(runs, out, Queue.read(out, runs[0].suite))
+    assert plan
+    return plan, submit(plan)
 
 
 def queue(plan: Plan, *ended: JobInfo) -> Queue:

@@ -5,7 +5,7 @@ import signal
 import pytest
 from commands import run_command
 from grids import write_encoding
-from stand_ins import SUITE, Site, cluster, planned, queue, submitted
+from stand_ins import SUITE, Site, cluster, launched, planned, queue, submitted
 from support import new_registry
 
 from bench.result import EncodingRecord
@@ -21,7 +21,6 @@ from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
 from slurm.records import read_plans
 from slurm.status import Status
-from slurm.submit import launch
 from tasks import InputError
 
 
@@ -53,7 +52,7 @@ def test_a_launch_finds_the_jobs_of_a_killed_launcher_and_forgets_earlier_failur
     accepted, _ = submitted(tmp_path, runs[:1]), submitted(tmp_path, runs[1:2])
     site.queue(accepted)
     runs[2].fail(tmp_path, "an error")
-    plan, array = launch(runs, tmp_path, cluster())
+    plan, array = launched(tmp_path, runs)
     assert [key for keys in plan.shares for key in keys] == [run.key for run in runs[1:]]
     assert len(site.scripts) == 1 and array == "9" and not runs[2].failure(tmp_path)
 
@@ -61,20 +60,20 @@ def test_a_launch_finds_the_jobs_of_a_killed_launcher_and_forgets_earlier_failur
 def test_a_refused_submission_leaves_no_plan(tmp_path, site):
     site.refusal = "a limit of the site is reached"
     with pytest.raises(InputError, match="a limit"):
-        launch(plan_runs(SUITE), tmp_path, cluster())
+        launched(tmp_path, plan_runs(SUITE))
     assert not read_plans(tmp_path, SUITE.name)
 
 
 def test_as_many_jobs_as_are_allowed(tmp_path, site, monkeypatch):
     """By the key ``max_jobs``, less the jobs of this suite in the queue, and by the largest array."""
-    first, _ = launch(plan_runs(SUITE, ["nope"]), tmp_path, cluster(runs_per_job=1, max_jobs=6))
-    assert first and len(first.shares) == 4
+    first, _ = launched(tmp_path, plan_runs(SUITE, ["nope"]), cluster(runs_per_job=1, max_jobs=6))
+    assert len(first.shares) == 4
     site.queue(first)
-    second, _ = launch(plan_runs(SUITE), tmp_path, cluster(runs_per_job=1, max_jobs=6))
-    assert second and [len(share) for share in second.shares] == [2, 2]
+    second, _ = launched(tmp_path, plan_runs(SUITE), cluster(runs_per_job=1, max_jobs=6))
+    assert [len(share) for share in second.shares] == [2, 2]
     monkeypatch.setattr(commands, "try_command", lambda *command: "MaxJobCount = 9\nMaxArraySize = 3\n")
-    third, _ = launch(plan_runs(SUITE, seeds=[5, 6]), tmp_path, cluster(runs_per_job=1))
-    assert third and len(third.shares) == 3
+    third, _ = launched(tmp_path, plan_runs(SUITE, seeds=[5, 6]), cluster(runs_per_job=1))
+    assert len(third.shares) == 3
 
 
 class Pool:
