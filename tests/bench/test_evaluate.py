@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import tasks
 from bench.encodings.nope import NoPE
 from bench.training import evaluate as module
-from bench.training.batches import Batch
+from bench.training.batches import Layout
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
@@ -105,14 +105,15 @@ class KnownAnswers:
     def eval(self) -> None:
         self.training = False
 
-    def target_states(self, batch: Batch, announced_length: int, generator: torch.Generator) -> Tensor:
+    def packed_states(
+        self, tokens: Tensor, layout: Layout, announced_length: int, generator: torch.Generator, target_rows: Tensor
+    ) -> Tensor:
         assert not self.training
         self.calls.append((announced_length, generator.initial_seed()))
-        tokens = batch.tokens
         following = tokens.roll(-1, 1)
         size = len(TASK.vocabulary)
         cells = F.one_hot((following + self.wrong(tokens)) % size, size).float().flatten(0, 1)
-        return (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of])[batch.target_rows]
+        return (cells if layout.cell_of is None else cells[layout.cell_of])[target_rows]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden

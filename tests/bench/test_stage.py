@@ -28,13 +28,13 @@ def trained(name: str, steps: int, train_length: int = 4) -> Decoder:
 
 def spied(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool, int]]:
     """Whether each pass is in training and after the beginning of the stage, and the announced length, as they come."""
-    calls, real = [], model.target_states
+    calls, real = [], model.packed_states
 
-    def spy(batch, announced_length, generator=None):
+    def spy(tokens, layout, announced_length, *others):
         calls.append((model.training, model.after_stage, announced_length))
-        return real(batch, announced_length, generator)
+        return real(tokens, layout, announced_length, *others)
 
-    monkeypatch.setattr(model, "target_states", spy)
+    monkeypatch.setattr(model, "packed_states", spy)
     return calls
 
 
