@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import tasks
 from bench.training.train import forward_backward
 
-from .checks import Fault, encoding_check
+from .checks import Fault, check
 from .contract import tensors_in, wrap_hooks
 from .subject import Subject, hidden_states, rows_differ
 
@@ -19,7 +19,7 @@ BF16_ERROR = 0.05
 """Maximum relative change of outputs under bf16; positions stored in bf16 change them by far more."""
 
 
-@encoding_check(
+@check(
     "numbers",
     advice="compute angles, distances and logarithms in float32 or float64, whatever the dtype of q and k, and bound the "
     "arguments of log, division and exp",
@@ -53,9 +53,7 @@ def check_numbers(subject: Subject) -> str:
     return f"finite up to {longest} tokens in fp32 and bf16, which differ by {error:.1%}"
 
 
-@encoding_check(
-    "gradients", advice="remove unused parameters, and keep tensors that are not learned in buffers (register_buffer)"
-)
+@check("gradients", advice="remove unused parameters, and keep tensors that are not learned in buffers (register_buffer)")
 def check_gradients(subject: Subject) -> str:
     """Every parameter that requires a gradient receives one from training batches."""
     encoding = subject.model().encoding
@@ -78,7 +76,7 @@ def check_gradients(subject: Subject) -> str:
     return f"a gradient reaches every parameter; parameter tensors of the encoding: {count or 'none'}"
 
 
-@encoding_check(
+@check(
     "devices", advice="pass device=at.positions.device to torch.arange and the like, and keep fixed tables in register_buffer"
 )
 def check_devices(subject: Subject) -> str:

@@ -43,11 +43,6 @@ class Selective(Encoding):
         return turned(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
 
 
-def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
-    """x of ``by`` tokens earlier; zero before the first token."""
-    return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
-
-
 class SelectiveRoPE(Selective):
     """φ is a causal convolution of x over four tokens, separate for each pair. It starts as NoPE, near 0."""
 
@@ -88,6 +83,7 @@ class SelectiveRoPEGated(Selective):
 
     def phi(self, h, at):
         x = F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer])
-        steps = x - shifted(x, 1) + self.log_step[at.layer].exp()
+        before = F.pad(x, (0, 0, 1, -1))  # x of the token before; 0 for the first
+        steps = x - before + self.log_step[at.layer].exp()
         gate = F.linear(h, self.gate[at.layer], self.gate_bias[at.layer]).sigmoid()
         return (steps.unflatten(-1, (self.setup.heads, -1)) * gate[..., None]).flatten(-2)

@@ -68,22 +68,19 @@ class Channel:
 class SealedProcess(Channel):
     """A process that runs code by a module's ``serve(channel, order)``. A context manager: it ends the process.
 
-    Arguments:
-        tasks: whether it sees tasks and suites.
-
     Raises:
         SealedError: the process ended.
         InputError: there is no sandbox on this machine.
     """
 
-    def __init__(self, module: str, code: Code, tasks: bool = True):
+    def __init__(self, module: str, code: Code):
         self.code, self.excess, self.ended = code, "", threading.Event()
         ours, theirs = Pipe()
         super().__init__(ours)
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         with theirs:
             arguments = ["bench.sealed.child", str(theirs.fileno()), module]
-            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr, tasks)
+            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
         threading.Thread(target=self.watch, daemon=True).start()
         self.send("order", reference=code.reference, gib=code.gib, sandboxed=not code.unsafe)
 

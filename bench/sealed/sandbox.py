@@ -51,6 +51,8 @@ class Code:
     """Limit of the wall time of its process."""
     gib: float = 8.0
     """Limit of the memory that it and all that it starts can write, together."""
+    sees_tasks: bool = True
+    """Whether the sandbox shows tasks and suites."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +60,11 @@ class SealedCode(Code):
     """Submitted code, and what its submission says of it. With ``unsafe``, its results are not marked as sealed."""
 
     encoding: EncodingRecord
+    sees_tasks: bool = False
 
 
-def start_sandboxed(
-    arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None, tasks: bool = True
-) -> subprocess.Popen:
+def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None) -> subprocess.Popen:
     """Start ``python -m arguments…`` in a sandbox with some code and an open connection.
-
-    Arguments:
-        tasks: whether it sees tasks and suites.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
@@ -76,7 +74,7 @@ def start_sandboxed(
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     environment["TORCHDYNAMO_DISABLE"] = "1"  # a compiler starts processes and writes large files; numbers are the same
     if not code.unsafe:
-        command = [*bubblewrap(code.readable, {} if tasks else HIDDEN), *command]
+        command = [*bubblewrap(code.readable, {} if code.sees_tasks else HIDDEN), *command]
     return subprocess.Popen(
         command,
         pass_fds=[descriptor],

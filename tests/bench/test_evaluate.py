@@ -21,12 +21,12 @@ from bench.training.train import TrainingState, train
 from tasks import EOS, SEP
 
 TASK = tasks.get("copying", "repeat", 8)
-TEST = {n: tasks.test_set(TASK, n, 24, 0) for n in (2, 5, 8)}
+TEST = {n: TASK.test_examples(n, 24, 0) for n in (2, 5, 8)}
 LENGTH = 4
 """L of the untrained models."""
 
 SORTING = tasks.get("sorting", "unique", 12)
-SORTED = {n: tasks.test_set(SORTING, n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
+SORTED = {n: SORTING.test_examples(n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
 SORTING_LENGTH = 6
 
 
@@ -119,7 +119,7 @@ class KnownAnswers:
         return hidden
 
 
-TEST_SETS = {n: tasks.test_set(TASK, n, 10, 0) for n in (1, 3, 8)}
+TEST_SETS = {n: TASK.test_examples(n, 10, 0) for n in (1, 3, 8)}
 
 
 def nth_target(n: int):
