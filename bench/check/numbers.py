@@ -66,9 +66,8 @@ def check_gradients(subject: Subject) -> str:
         stage = subject.cls.stage if step else None  # if there is one, the second step belongs to it
         model.in_stage, past = stage is not None, stage is not None and stage.longer
         length = setup.longest_length if past else setup.train_length
-        announced_length = setup.longest_tokens if past else setup.train_tokens
         batch = tasks.train_batch(subject.task, length, 16, 0, step)
-        forward_backward(model, batch, announced_length, torch.Generator().manual_seed(step))
+        forward_backward(model, batch, subject.task.tokens(length), torch.Generator().manual_seed(step))
     unused = {name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())}
     if unused:
         raise Fault(f"no gradient reaches {', '.join(sorted(unused)[:5])}")

@@ -1,4 +1,4 @@
-"""The files and modules that a plugin consists of, and its errors in one line."""
+"""The files that a plugin consists of, and its errors in one line."""
 
 import importlib
 import importlib.util
@@ -9,17 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from bench.encodings import Info
 from tasks import InputError
-
-
-def used_modules(module: ModuleType) -> set[str]:
-    """Names of the modules that define the values in a module, and of the modules among them."""
-    values = vars(module).values()
-    return {str(getattr(value, "__module__", None) or getattr(value, "__name__", "")) for value in values}
 
 
 def package_files(module: str) -> tuple[Path, list[Path]]:

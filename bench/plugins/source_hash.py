@@ -11,7 +11,6 @@ from bench.encodings import Encoding, Wrapper, attention_kernel, bibliography, c
 from tasks import Task, base, errors
 
 from . import registry
-from .loading import used_modules
 
 HARNESS = (encodings.__name__, *(m.__name__ for m in (encodings.base, attention_kernel, bibliography, compose, base, errors)))
 """Modules that the hash leaves out: they are part of the harness, and a change of ``PROTOCOL`` covers their changes."""
@@ -52,7 +51,9 @@ def contents(cls: type[Encoding] | type[Task]) -> list[bytes]:
             built_in.add((file, content(file)))
         else:
             plugins |= registry.source_of(name).items()
-        pending += [used for used in used_modules(sys.modules[name]) if used.startswith(package)]
+        values = vars(sys.modules[name]).values()  # the modules that define them, and those among them
+        used = {str(getattr(value, "__module__", None) or getattr(value, "__name__", "")) for value in values}
+        pending += [other for other in used if other.startswith(package)]
     return [text for files in (built_in, plugins) for _, text in sorted(files)]
 
 

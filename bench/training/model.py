@@ -88,7 +88,7 @@ class Block(nn.Module):
                 x = layout.unpad(embedded)
         h = self.attention_norm(x)
         at = replace(at, source=cache(lambda: layout.pad(h)))
-        q, k, v = self.split_heads(layout.pad(self.qkv(h)))
+        q, k, v = layout.pad(self.qkv(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # views [B, H, T, d]
         q, k = encoding.rotate(q, k, at)
         bias = encoding.bias(q, k, at)
         # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
@@ -97,10 +97,6 @@ class Block(nn.Module):
         mlp = self.down(F.gelu(self.up(self.mlp_norm(x))))
         advances = model.advances and at.layer + 1 < encoding.setup.layers
         return x + mlp, encoding.advance(q, k, bias, layout.pad(mlp), at) if advances else at.state
-
-    def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:
-        """Queries, keys and values of all heads, as views."""
-        return qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
 
 
 class Decoder(nn.Module):
@@ -134,8 +130,6 @@ class Decoder(nn.Module):
         self.embeds, self.advances = "embed" in used, "advance" in used  # whether it overrides these hooks
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
-        self.before_stage = False
-        """Whether to evaluate as before that stage, to compare with its training."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
@@ -181,7 +175,7 @@ class Decoder(nn.Module):
     @property
     def after_stage(self) -> bool:
         """See ``At.after_stage``: an encoding with a stage is always tested after it."""
-        return self.in_stage or (self.encoding.stage is not None and not self.training and not self.before_stage)
+        return self.in_stage or (self.encoding.stage is not None and not self.training)
 
     def context(self, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None) -> At:
         """Position ids and the result of ``prepare``, cached where possible."""

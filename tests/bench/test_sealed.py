@@ -179,7 +179,7 @@ def test_an_array_of_another_shape_is_refused(arrays, message):
 
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
-    def sleep(arguments, code, descriptor, stderr, tasks):
+    def sleep(arguments, code, descriptor, stderr):
         return subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)
