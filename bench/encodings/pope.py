@@ -33,7 +33,7 @@ class PoPE(RoPE):
         self.delta = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.head_width))
 
     def thetas(self, at: At) -> Float[Tensor, " d"]:
-        return frequencies(2 * self.setup.head_width, self.base)
+        return frequencies(2 * self.setup.head_width, self.base, at.positions.device)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos, sin = at.shared
