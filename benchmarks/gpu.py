@@ -24,7 +24,6 @@ from equality import compare
 from flex import flex_model
 from gpu_page import read, render
 
-import tasks
 from bench import encodings
 from bench.files import write_atomic
 from bench.runs.estimate import step_flops
@@ -134,7 +133,7 @@ def time_encoding(name: str, device: torch.device) -> Rows:
     rivals = {who: Ours(suite, who, device) for who in dict.fromkeys(("nope", name))}
     ms, one = turns(rivals, device), rivals[name]
     found = {"ms": ms[name], "over_nope": ms[name] / ms["nope"]}
-    test = tasks.test_set(one.task, one.task.longest, tested, 0)
+    test = one.task.test_examples(one.task.longest, tested, 0)
     for what, call in {"train_mb": partial(one.steps, 2), "test_mb": partial(one.evaluate, test)}.items():
         torch.cuda.reset_peak_memory_stats() if device.type == "cuda" else None
         before = torch.cuda.memory_allocated()

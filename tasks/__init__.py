@@ -16,11 +16,11 @@ import numpy as np
 
 from .base import BOS, EOS, PAD, SEP, Examples, Ragged, Task, Vocabulary
 from .errors import InputError, plural, printable, unknown
-from .splits import content_hash, test_set, train_batch
+from .splits import content_hash, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Ragged", "Task", "Vocabulary",
-    "added", "catalogue", "content_hash", "example", "find", "get", "plural", "printable", "source_sha256", "test_set", "title",
+    "added", "catalogue", "content_hash", "example", "find", "get", "plural", "printable", "source_sha256", "title",
     "train_batch", "unknown",
 ]  # fmt: skip
 

@@ -99,9 +99,8 @@ class Ragged:
 
 def first_columns(columns: int, ends: Int[np.ndarray, " N"]) -> Bool[np.ndarray, "N {columns}"]:
     """True in the first ``ends[n]`` columns of row n."""
-    return (
-        np.arange(columns, dtype=np.int32) < ends.astype(np.int32)[:, None]
-    )  # int32 halves the memory traffic of this hot spot
+    # int32 halves the memory traffic of this hot spot
+    return np.arange(columns, dtype=np.int32) < ends.astype(np.int32)[:, None]
 
 
 @dataclass(frozen=True)

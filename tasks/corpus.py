@@ -5,10 +5,12 @@ A corpus is read from an installed package or from the user's files; nothing is 
 
 import hashlib
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +79,7 @@ def read_corpus(variant: str, path: str) -> Corpus:
     else:
         documents = list(own_documents(path))
         symbols = tuple(f"{b:02x}" for b in range(256)) if variant == "bytes" else frequent([text for _, _, text in documents])
-    encode = encode_bytes if variant == "bytes" else encoder(symbols)
+    encode = (lambda text: np.frombuffer(text.encode(), np.uint8)) if variant == "bytes" else encoder(symbols)
     digest = hashlib.sha256("".join(symbols).encode())
     parts: dict[bool, list[np.ndarray]] = {False: [], True: []}
     for name, is_test, text in documents:
@@ -152,11 +154,8 @@ def by_hash(name: str) -> bool:
 
 def frequent(texts: Sequence[str]) -> tuple[str, ...]:
     """The characters of the texts that are not rare, sorted; ``�`` stands for the others."""
-    counts: dict[str, int] = {}
-    for text in texts:
-        for symbol, count in zip(*np.unique(np.array(list(text)), return_counts=True), strict=True):
-            counts[str(symbol)] = counts.get(str(symbol), 0) + int(count)
-    least = RARE * sum(counts.values())
+    counts = Counter(chain.from_iterable(texts))
+    least = RARE * counts.total()
     return ("�", *sorted(symbol for symbol, count in counts.items() if count >= least and symbol != "�"))
 
 
@@ -171,7 +170,3 @@ def encoder(symbols: Sequence[str]) -> Callable[[str], Int[np.ndarray, " _"]]:
         return table[np.where(points < len(table), points, code_points[0])]
 
     return encode
-
-
-def encode_bytes(text: str) -> Int[np.ndarray, " _"]:
-    return np.frombuffer(text.encode("utf-8"), np.uint8)

@@ -2,11 +2,11 @@
 
 import torch
 
-from .checks import Fault, encoding_check
+from .checks import Fault, check
 from .subject import Subject, hidden_states, mode, rows_differ
 
 
-@encoding_check(
+@check(
     "causality",
     advice="an entry for query i may use keys, values and inputs up to i only (look for the mask of an `attend` of your own, "
     "roll, flip, sums and means over all of T), and the length of a sequence is at.announced_length, never the T of a tensor",

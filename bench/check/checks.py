@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from bench.plugins.loading import one_line_errors
@@ -79,10 +80,10 @@ class Check:
     """One named check."""
 
     name: str
+    advice: str
+    """What to do if it fails."""
     run: Callable[[Subject], str]
     """Takes the subject and returns what was found; any error, ``Fault`` or other, fails the check."""
-    advice: str = ""
-    """What to do if it fails."""
 
     def outcome(self, status: str, found: str, advice: str = "") -> CheckOutcome:
         """An outcome; what was expected is the docstring of ``run``."""
@@ -90,37 +91,29 @@ class Check:
         return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice)  # type: ignore[arg-type]
 
 
-CHECKS: list[Check] = []
-
-
-def encoding_check(name: str, advice: str = "") -> Callable:
-    """A decorator that registers a function as a check. Its docstring says what is expected."""
-
-    def decorate(run: Callable[[Subject], str]) -> Callable[[Subject], str]:
-        CHECKS.append(Check(name, run, advice))
-        return run
-
-    return decorate
+def check(name: str, advice: str = "") -> Callable[[Callable], Check]:
+    """A decorator that makes a function a check. Its docstring says what is expected."""
+    return partial(Check, name, advice)
 
 
 def load_checks(kind: str = "encoding") -> list[Check]:
     """All checks of an encoding or of a ``task``, in the order of ``MODULES`` and of their files."""
-    names = [importlib.import_module(f"{__package__}.{module}").__name__ for module in MODULES[kind]]
-    return sorted((c for c in CHECKS if c.run.__module__ in names), key=lambda check: names.index(check.run.__module__))
+    modules = [importlib.import_module(f"{__package__}.{module}") for module in MODULES[kind]]
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
 
 
-def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
+def run_check(one: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
     """Run one check.
 
     Returns:
         Its outcome; whether the checks after it are worth running.
     """
-    status, advice, go_on = "failed", check.advice, True
+    status, advice, go_on = "failed", one.advice, True
     try:
         with one_line_errors(subject.plugin):
-            found, status, advice = check.run(subject), "passed", ""
+            found, status, advice = one.run(subject), "passed", ""
     except Fault as fault:
-        found, advice = str(fault), fault.advice or check.advice
+        found, advice = str(fault), fault.advice or one.advice
     except InputError as error:
         found, advice, go_on = str(error), "correct that first", False
-    return check.outcome(status, found, advice), go_on
+    return one.outcome(status, found, advice), go_on

@@ -22,7 +22,7 @@ from bench.result import SOURCE_KINDS
 from bench.training.model import Decoder, build_decoder
 from tasks import InputError
 
-from .checks import Fault, encoding_check
+from .checks import Fault, check
 from .subject import Subject, hidden_states, mode, plugin_classes
 
 ARGUMENTS = {hook: tuple(inspect.signature(getattr(Encoding, hook)).parameters)[1:] for hook in HOOKS}
@@ -39,7 +39,7 @@ HINTS = {
 """What an error's type and message contain → what to do about it."""
 
 
-@encoding_check("declaration")
+@check("declaration")
 def check_declaration(subject: Subject) -> str:
     """Info is complete, in plain words on one line each (bench.encodings.Info documents them), and settings have defaults."""
     if faults := declaration_faults(subject.cls):
@@ -187,7 +187,7 @@ def describe_form(value: Any) -> str:
     return f"{list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
 
 
-@encoding_check("interface")
+@check("interface")
 def check_interface(subject: Subject) -> str:
     """Every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads and in float64, and changes
     neither its arguments nor weights."""
@@ -199,7 +199,7 @@ def check_interface(subject: Subject) -> str:
     return "all hooks return what they should, in every layer, and change no argument"
 
 
-@encoding_check("tokens", advice="use only tokens.shape and tokens.device, or declare ranking='task-aware' in info")
+@check("tokens", advice="use only tokens.shape and tokens.device, or declare ranking='task-aware' in info")
 def check_tokens(subject: Subject) -> str:
     """Position ids depend on tokens only if info declares ranking='task-aware'. Other encodings are shown zeros."""
     if subject.cls.info.ranking == "task-aware":

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 import tasks
 from bench.training.train import forward_backward
 
-from .checks import Fault, encoding_check
+from .checks import Fault, check
 from .contract import tensors_in, wrap_hooks
 from .subject import Subject, hidden_states, rows_differ
 
@@ -19,7 +19,7 @@ BF16_ERROR = 0.05
 """Maximum relative change of outputs under bf16; positions stored in bf16 change them by far more."""
 
 
-@encoding_check(
+@check(
     "numbers",
     advice="compute angles, distances and logarithms in float32 or float64, whatever the dtype of q and k, and bound the "
     "arguments of log, division and exp",
@@ -53,9 +53,7 @@ def check_numbers(subject: Subject) -> str:
     return f"finite up to {longest} tokens in fp32 and bf16, which differ by {error:.1%}"
 
 
-@encoding_check(
-    "gradients", advice="remove unused parameters, and keep tensors that are not learned in buffers (register_buffer)"
-)
+@check("gradients", advice="remove unused parameters, and keep tensors that are not learned in buffers (register_buffer)")
 def check_gradients(subject: Subject) -> str:
     """Every parameter that requires a gradient receives one from training batches."""
     encoding = subject.model().encoding
@@ -68,9 +66,8 @@ def check_gradients(subject: Subject) -> str:
         stage = subject.cls.stage if step else None  # if there is one, the second step belongs to it
         model.in_stage, past = stage is not None, stage is not None and stage.longer
         length = setup.longest_length if past else setup.train_length
-        announced_length = setup.longest_tokens if past else setup.train_tokens
         batch = tasks.train_batch(subject.task, length, 16, 0, step)
-        forward_backward(model, batch, announced_length, torch.Generator().manual_seed(step))
+        forward_backward(model, batch, subject.task.tokens(length), torch.Generator().manual_seed(step))
     unused = {name for name, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())}
     if unused:
         raise Fault(f"no gradient reaches {', '.join(sorted(unused)[:5])}")
@@ -78,7 +75,7 @@ def check_gradients(subject: Subject) -> str:
     return f"a gradient reaches every parameter; parameter tensors of the encoding: {count or 'none'}"
 
 
-@encoding_check(
+@check(
     "devices", advice="pass device=at.positions.device to torch.arange and the like, and keep fixed tables in register_buffer"
 )
 def check_devices(subject: Subject) -> str:

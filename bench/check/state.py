@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from .checks import Fault, encoding_check
+from .checks import Fault, check
 from .subject import Subject, hidden_states, mode
 
 
-@encoding_check(
+@check(
     "memory",
     advice="keep nothing from one pass to the next: compute what depends on position ids in `prepare`, fixed tables in the "
     "constructor (register_buffer), and store nothing in attributes, lists or globals",
@@ -35,7 +35,7 @@ def check_memory(subject: Subject) -> str:
     return f"{len(batches)} batches gave the same output three times"
 
 
-@encoding_check(
+@check(
     "randomness",
     advice="keep every number that is drawn or learned in a parameter (nn.Parameter) or a buffer (register_buffer), and depend "
     "on nothing that varies: time, memory addresses, hash(), the order of sets",

@@ -11,8 +11,7 @@ import numpy as np
 from tasks import EOS, Examples, Task, content_hash, train_batch
 from tasks.base import stream
 
-from .checks import Fault
-from .checks import encoding_check as task_check
+from .checks import Fault, check
 
 TRAIN_LENGTH, LENGTHS = 10, (1, 2, 5, 10, 15, 20)
 COUNT, SIMULATED = 256, 4096
@@ -43,7 +42,7 @@ def rows(examples: Examples) -> list[list[int]]:
     return [row[:size].tolist() for row, size in zip(examples.tokens, examples.sizes, strict=True)]
 
 
-@task_check("streams", advice="draw from rng alone, and keep nothing from one draw to the next")
+@check("streams", advice="draw from rng alone, and keep nothing from one draw to the next")
 def check_streams(subject: TaskSubject) -> str:
     """Equal seeds give equal examples, in any order, and other seeds give others."""
     for task, again in zip(subject.made(), subject.made(), strict=True):
@@ -58,7 +57,7 @@ def check_streams(subject: TaskSubject) -> str:
     return "the same from the same seeds, in any order"
 
 
-@task_check("answers", advice="widths(length) is the most tokens of prompt and answer; the answer must follow from the prompt")
+@check("answers", advice="widths(length) is the most tokens of prompt and answer; the answer must follow from the prompt")
 def check_answers(subject: TaskSubject) -> str:
     """Prompts and answers are of the vocabulary and as wide as declared; equal prompts have equal answers, which
     answer(prompt) finds, if the task has it."""
@@ -78,7 +77,7 @@ def check_answers(subject: TaskSubject) -> str:
     return f"as declared; {recomputed:,} recomputed" if recomputed else "as declared; there is no answer(prompt) to compare"
 
 
-@task_check("chance", advice="chance(length) is the share of the most frequent answer of that length")
+@check("chance", advice="chance(length) is the share of the most frequent answer of that length")
 def check_chance(subject: TaskSubject) -> str:
     """The best guess that does not see the prompt is right as often as chance(length) says."""
     for task in subject.made():
@@ -92,7 +91,7 @@ def check_chance(subject: TaskSubject) -> str:
     return f"as {SIMULATED:,} guesses say, at lengths up to {LENGTHS[-1]}"
 
 
-@task_check("new tests", advice="examples past L must be longer, or otherwise differ from those up to L")
+@check("new tests", advice="examples past L must be longer, or otherwise differ from those up to L")
 def check_new(subject: TaskSubject) -> str:
     """Test examples past the training length do not occur in training."""
     shares = dict.fromkeys(LENGTHS, 0.0)

@@ -1,14 +1,17 @@
 """Learned embeddings of a digit's place within its number."""
 
+from dataclasses import replace
+
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from jaxtyping import Int
+from torch import Tensor
 
-from .base import At, Encoding
+from .base import At
 from .bibliography import published
+from .learned import Learned
 
 
-class Abacus(Encoding):
+class Abacus(Learned):
     """x_p = tok_p + W[id]; id is the 1-based place of a digit in its run of digits, 0 for other tokens. Otherwise NoPE.
 
     If digits are written least significant first, equal ids mean equal significance; otherwise ids count from the left. In
@@ -16,14 +19,11 @@ class Abacus(Encoding):
     """
 
     info = published("abacus")
-    float_ids = False
-
     digits: Tensor
 
     def __init__(self, setup, *, offset: int = 99):
-        super().__init__(setup)
+        super().__init__(replace(setup, longest_tokens=setup.longest_tokens + offset + 1), init_std=1.0)
         self.offset = offset
-        self.table = nn.Parameter(torch.randn(setup.longest_tokens + offset + 1, setup.width))
         self.register_buffer("digits", torch.tensor([role == "digit" for role in setup.roles]), persistent=False)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "B T"]:
@@ -33,6 +33,3 @@ class Abacus(Encoding):
         if self.training:
             ids = ids + digit * torch.randint(self.offset + 1, (), generator=at.generator, device=tokens.device)
         return ids
-
-    def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
-        return x + self.table[at.positions] if at.layer == 0 else x

@@ -7,8 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tasks import InputError
-
 from .base import At
 from .bibliography import published
 from .rope import RoPE
@@ -25,8 +23,6 @@ class RoPENoPE(RoPE):
 
     def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
         super().__init__(setup, base=base)
-        if every < 1:
-            raise InputError(f"rope_nope needs every ≥ 1, got {every}")
         self.every = min(every, setup.layers)
 
     def is_nope(self, at: At) -> bool:
@@ -46,8 +42,6 @@ class Swan(RoPENoPE):
 
     def __init__(self, setup, *, base: float = 1e6, window: int = 512):
         super().__init__(setup, base=base)
-        if window < 1:
-            raise InputError(f"swan needs window ≥ 1, got {window}")
         self.window = window
 
     def is_nope(self, at: At) -> bool:

@@ -41,32 +41,25 @@ def syntax_fault(text: str) -> InputError:
 
 def class_of_node(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
     """Return the class of one node of a parsed name."""
-    if isinstance(tree, ast.Name):
-        cls = known_class(tree.id, known)
-        if issubclass(cls, Wrapper):
-            raise InputError(f"{tree.id} wraps another encoding; expected {tree.id}(name), such as {tree.id}(rope)")
-        return cls
-    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
+    call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
+    if not isinstance(call.func, ast.Name):
         raise syntax_fault(text)
-    cls = known_class(tree.func.id, known)
-    if issubclass(cls, Wrapper):
-        if len(tree.args) != 1:
-            raise InputError(
-                f"{cls.info.name} wraps one encoding, got {len(tree.args)} in {text!r}; expected {cls.info.name}(name)"
-            )
-        cls = wrapped_class(cls, class_of_node(tree.args[0], text, known))
-    elif tree.args:
-        raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
-    given = [k.arg or "**" for k in tree.keywords]
-    if repeated := next((key for key in given if given.count(key) > 1), None):
-        raise InputError(f"{text!r} gives the setting {repeated} twice")
-    return with_settings(cls, {key: setting_value(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
-
-
-def known_class(name: str, known: Classes) -> type[Encoding]:
+    name = call.func.id
     if name not in known:
         raise unknown("encoding", name, known)
-    return known[name]
+    cls = known[name]
+    if issubclass(cls, Wrapper):
+        if call is not tree:
+            raise InputError(f"{name} wraps another encoding; expected {name}(name), such as {name}(rope)")
+        if len(call.args) != 1:
+            raise InputError(f"{name} wraps one encoding, got {len(call.args)} in {text!r}; expected {name}(name)")
+        cls = wrapped_class(cls, class_of_node(call.args[0], text, known))
+    elif call.args:
+        raise InputError(f"{name} wraps no other encoding; expected {name}(setting=value), got {text!r}")
+    given = [k.arg or "**" for k in call.keywords]
+    if repeated := next((key for key in given if given.count(key) > 1), None):
+        raise InputError(f"{text!r} gives the setting {repeated} twice")
+    return with_settings(cls, {key: setting_value(k.value, text) for key, k in zip(given, call.keywords, strict=True)})
 
 
 def setting_value(tree: ast.expr, text: str) -> Any:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .alibi import slopes
+from .alibi import ALiBi, slopes
 from .attention import at_least_float32
 from .base import At, Encoding
 from .bibliography import published
@@ -16,7 +16,7 @@ from .rope import rotate_pairs
 PATH_WIDTH = 8
 
 
-class GrapeA(Encoding):
+class GrapeA(ALiBi):
     """ALiBi whose slope in head h is multiplied by softplus(ω_h) and, for key j, by softplus(û_h·k_j/√d); û has length 1.
 
     The additive, key-gated form. softplus(ω) is initialised to 1.
@@ -28,10 +28,6 @@ class GrapeA(Encoding):
         super().__init__(setup)
         self.omega = nn.Parameter(torch.full((setup.layers, setup.heads), math.log(math.e - 1)))
         self.u = nn.Parameter(torch.randn(setup.layers, setup.heads, setup.head_width) * setup.head_width**-0.5)
-
-    def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
-        m = torch.tensor(slopes(self.setup.heads), device=at.positions.device)
-        return -m[:, None, None] * at.distances.clamp(min=0).float().unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         u = F.normalize(self.u[at.layer], dim=-1)[:, None]

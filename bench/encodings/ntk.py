@@ -13,11 +13,6 @@ from .interpolation import stretch_factor
 from .rope import RoPE, RoPEScaled, frequencies
 
 
-def ntk_base(base: float, s: float, width: int) -> float:
-    """base·s^(d/(d−2)): θ of the slowest pair becomes s times smaller. With a single pair, θ = 1 for any base."""
-    return base * s ** (width / max(width - 2, 1))
-
-
 def as_rope(cls: type[Encoding]) -> type[Encoding]:
     """``trained_as`` of encodings that train as RoPE with their base."""
     return with_settings(RoPE, {name: value for name, value in cls.chosen.items() if name == "base"})
@@ -31,8 +26,9 @@ class NTK(RoPE):
     dynamic: ClassVar[bool] = False
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
-        d = self.setup.head_width
-        return frequencies(d, ntk_base(self.base, stretch_factor(self.setup, at, self.dynamic), d))
+        d, s = self.setup.head_width, stretch_factor(self.setup, at, self.dynamic)
+        # θ of the slowest pair becomes s times smaller. With a single pair, θ = 1 for any base.
+        return frequencies(d, self.base * s ** (d / max(d - 2, 1)))
 
 
 class NTKDynamic(NTK):

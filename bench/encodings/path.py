@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from .attention import at_least_float32, without_autocast
 from .base import At, Encoding
 from .bibliography import published
-from .convolution import low_rank_convolution
 from .fox import forget_bias
+from .selective_rope import low_rank_convolution
 
 RANK, TAPS = 32, 3
 INIT_STD = 0.02

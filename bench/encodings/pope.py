@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import At, Encoding
+from .base import At
 from .bibliography import published
+from .rope import RoPE, frequencies
 
 
 def polar(
@@ -19,7 +20,7 @@ def polar(
     return torch.cat([x * cos.to(x.dtype), x * sin.to(x.dtype)], -1)
 
 
-class PoPE(Encoding):
+class PoPE(RoPE):
     """Channel c has magnitude softplus(q_c) and phase i·θ_c; keys have an additional learned phase per head.
 
     Every channel is its own pair, so there are d frequencies (RoPE has d/2), and q and k double in width. The scale stays 1/√d.
@@ -28,15 +29,11 @@ class PoPE(Encoding):
     info = published("pope")
 
     def __init__(self, setup, *, base: float = 10000.0):
-        super().__init__(setup)
-        self.base = base
+        super().__init__(setup, base=base)
         self.delta = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.head_width))
 
-    def prepare(self, at: At) -> tuple[Tensor, Tensor]:
-        d, ids = self.setup.head_width, at.positions
-        thetas = self.base ** -(torch.arange(d, device=ids.device, dtype=torch.float64) / d)
-        angles = (ids[..., None].double() * thetas).unsqueeze(-3)  # axis for the heads
-        return angles.cos().float(), angles.sin().float()
+    def thetas(self, at: At) -> Float[Tensor, " d"]:
+        return frequencies(2 * self.setup.head_width, self.base, at.positions.device)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos, sin = at.shared

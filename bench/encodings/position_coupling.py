@@ -1,18 +1,21 @@
 """Coupled positions: tokens with the same part in a task share one position id."""
 
-import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from dataclasses import replace
 
-from .base import At, Encoding, Setup
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from .base import At, Setup
 from .bibliography import published
+from .learned import Learned
 
 OUTSIDE = ("<bos>", "<eos>", "<pad>")
 COUNTED = ("digit", "symbol", "bit")
 """Roles of the tokens that are coupled, in addition, copying and parity."""
 
 
-class PositionCoupling(Encoding):
+class PositionCoupling(Learned):
     """x_p = tok_p + W[id]. Training draws a start s for each sequence; in evaluation s = 1.
 
     - Addition: ``+``, ``<sep>`` and ``=`` have id s, the t-th digit of a number s + t, a carry that of its digit. If numbers
@@ -26,16 +29,14 @@ class PositionCoupling(Encoding):
     """
 
     info = published("position_coupling")
-    float_ids = False
-
     kinds: Tensor
 
     def __init__(self, setup, *, init_std: float = 1.0):
-        super().__init__(setup)
         coupled = any(role in COUNTED for role in setup.roles)
-        self.starts = setup.longest_length + 2 if coupled else setup.longest_tokens
+        starts = setup.longest_length + 2 if coupled else setup.longest_tokens
         # Enough rows for any generated text: a number may fill the whole sequence.
-        self.table = nn.Parameter(torch.randn(1 + self.starts + setup.longest_tokens, setup.width) * init_std)
+        super().__init__(replace(setup, longest_tokens=1 + starts + setup.longest_tokens), init_std=init_std)
+        self.starts = starts
         kinds = [token_kind(symbol, role, setup) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
         self.register_buffer("kinds", torch.tensor(kinds).T, persistent=False)
 
@@ -47,9 +48,6 @@ class PositionCoupling(Encoding):
         counted = counts.cumsum(1)
         t = counted - (counted * separates).cummax(1).values  # counted tokens since the last separator
         return (s + t + shift) * inside
-
-    def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
-        return x + self.table[at.positions] if at.layer == 0 else x
 
 
 def token_kind(symbol: str, role: str, setup: Setup) -> tuple[bool, bool, bool, bool]:

@@ -29,14 +29,10 @@ class ClippedRoPE(RoPE):
         super().__init__(setup, base=base)
         self.scaled = scaled
 
-    def clipped(self, thetas: Float[Tensor, " d/2"]) -> int:
-        """Return n."""
-        slow = thetas < 2 * math.pi / self.setup.train_tokens
-        return int(slow.sum()) if self.scaled else math.ceil(CLIPPED * len(thetas))
-
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         thetas = super().thetas(at)
-        n = self.clipped(thetas)
+        slow = thetas < 2 * math.pi / self.setup.train_tokens
+        n = int(slow.sum()) if self.scaled else math.ceil(CLIPPED * len(thetas))
         if n:
             thetas[-n:] *= 0.5 + 0.5 * torch.linspace(0, math.pi, n, dtype=thetas.dtype).cos()
         return thetas

@@ -60,16 +60,12 @@ class RePo(RoPE):
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         return frequencies(self.setup.head_width, self.base, at.positions.device)
 
-    def predicted(self, at: At) -> Float[Tensor, "B H T"]:
-        """The position z of every token, for every head."""
-        layer = at.layer - self.first
-        x = F.silu(F.linear(at.h, self.gate[layer])) * F.linear(at.h, self.content[layer])
-        return at_least_float32(F.linear(x, self.final[layer])).mT
-
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         if at.layer < self.first:
             return super().rotate(q, k, at)
-        z = self.predicted(at)
+        layer = at.layer - self.first
+        x = F.silu(F.linear(at.h, self.gate[layer])) * F.linear(at.h, self.content[layer])
+        z = at_least_float32(F.linear(x, self.final[layer])).mT  # [B, H, T]
         return turned(q, k, z[..., None] * self.thetas(at).to(z.dtype))
 
 

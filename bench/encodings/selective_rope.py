@@ -10,16 +10,24 @@ from torch.nn import functional as F
 from .attention import at_least_float32
 from .base import At, Encoding
 from .bibliography import published
-from .convolution import low_rank_convolution
 from .rope import frequencies
 from .rope_learned import turned
+
+
+def low_rank_convolution(
+    h: Float[Tensor, "B T D"], down: Float[Tensor, "rank D"], up: Float[Tensor, "C rank"], taps: Float[Tensor, "C taps"]
+) -> Float[Tensor, "B T C"]:
+    """Σ_m taps_cm·(up·down·h)_c of tokens t − (taps − 1) … t, in one product; 0 before the first token."""
+    x, count = F.linear(h, down), taps.shape[1]
+    window = torch.cat([F.pad(x, (0, 0, count - 1 - m, 0))[:, : x.shape[1]] for m in range(count)], -1)
+    return F.linear(window, (taps.unsqueeze(2) * up.unsqueeze(1)).flatten(1))
 
 
 class Selective(Encoding):
     """RoPE with Φ_i = Σ_{l≤i} φ_l in place of i, per head and pair; q_i and k_j differ by φ_{j+1} + … + φ_i.
 
     φ is computed from W₂W₁ĥ; ĥ is the attention's input with the slice of each head normalised to length 1. Position ids are
-    not used. φ = 1 would be RoPE.
+    not used. φ = 1 would be RoPE. ``prepare`` returns θ_t, the factors of Φ (the authors' temperatures), in float64.
     """
 
     def __init__(self, setup, rank: int, init_std: float):
@@ -27,10 +35,6 @@ class Selective(Encoding):
         self.pairs = setup.heads * setup.head_width // 2
         self.down = nn.Parameter(torch.randn(setup.layers, rank, setup.width) * init_std)
         self.up = nn.Parameter(torch.randn(setup.layers, self.pairs, rank) * init_std)
-
-    def prepare(self, at: At) -> Float[Tensor, " d/2"]:
-        """θ_t, the factors of Φ (the authors' temperatures), in float64."""
-        raise NotImplementedError
 
     def phi(self, h: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T P"]:
         """Increments of all heads and pairs, P = H·d/2, from ĥ."""
@@ -41,11 +45,6 @@ class Selective(Encoding):
         h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
         phi = at_least_float32(self.phi(h, at)).unflatten(-1, (heads, -1)).transpose(1, 2)
         return turned(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
-
-
-def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
-    """x of ``by`` tokens earlier; zero before the first token."""
-    return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
 
 
 class SelectiveRoPE(Selective):
@@ -88,6 +87,7 @@ class SelectiveRoPEGated(Selective):
 
     def phi(self, h, at):
         x = F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer])
-        steps = x - shifted(x, 1) + self.log_step[at.layer].exp()
+        before = F.pad(x, (0, 0, 1, -1))  # x of the token before; 0 for the first
+        steps = x - before + self.log_step[at.layer].exp()
         gate = F.linear(h, self.gate[at.layer], self.gate_bias[at.layer]).sigmoid()
         return (steps.unflatten(-1, (self.setup.heads, -1)) * gate[..., None]).flatten(-2)

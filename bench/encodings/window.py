@@ -3,8 +3,10 @@
 An encoding that a window reproduces does not use far text; it only does not suffer from it.
 """
 
+from typing import ClassVar
+
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from tasks import InputError
@@ -31,6 +33,8 @@ class Window(Wrapper):
     """
 
     info = published("window")
+    first: ClassVar[int] = 0
+    """Number of first tokens that every query sees too."""
 
     def __init__(self, setup, *, share: float = 1.0, tests_only: bool = False):
         super().__init__(setup)
@@ -42,15 +46,13 @@ class Window(Wrapper):
     def trained_as(cls):
         return cls.inner if cls.chosen.get("tests_only") else None
 
-    def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:
-        return distances < self.width
-
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"] | None:
         bias = super().bias(q, k, at)
         if self.tests_only and at.announced_length <= self.setup.train_tokens:
             return bias
         index = torch.arange(q.shape[-2], device=q.device)  # places in the sequence, whatever the ids are
-        hidden = HIDDEN * (~self.visible(index[:, None] - index, index)).to(q.dtype)
+        visible = (index[:, None] - index < self.width) | (index < self.first)
+        hidden = HIDDEN * (~visible).to(q.dtype)
         return hidden[None, None] if bias is None else bias + hidden
 
 
@@ -58,6 +60,4 @@ class Sink(Window):
     """``window`` where every query also sees the first four tokens."""
 
     info = published("sink", like=Window.info)
-
-    def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:
-        return super().visible(distances, keys) | (keys < 4)
+    first = 4

@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from tasks import InputError
-
 from .base import At
 from .bibliography import published
 from .rope import RoPE, rotate_pairs
@@ -21,8 +19,6 @@ class XPos(RoPE):
 
     def __init__(self, setup, *, base: float = 10000.0, scale_base: float = 512.0):
         super().__init__(setup, base=base)
-        if scale_base <= 0:
-            raise InputError(f"scale_base of xpos must be positive, got {scale_base}")
         self.scale_base = scale_base
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:

@@ -1,61 +1,18 @@
-"""Load a plugin's code, list the files it consists of, and describe its errors."""
+"""The files that a plugin consists of, and its errors in one line."""
 
 import importlib
 import importlib.util
 import inspect
 import re
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from bench.encodings import Info
 from tasks import InputError
-
-
-@dataclass
-class Source:
-    """The files that a plugin consists of, as they were when it was loaded."""
-
-    files: dict[str, bytes]
-    """Path, relative to the folder that contains all of them → content."""
-    uses: set[str]
-    """Names of the modules that define what the plugin's module imports."""
-
-
-def used_modules(module: ModuleType) -> set[str]:
-    """Names of the modules that define the values in a module, and of the modules among them."""
-    values = vars(module).values()
-    return {str(getattr(value, "__module__", None) or getattr(value, "__name__", "")) for value in values}
-
-
-def load_file(path: Path, name: str, noun: str) -> tuple[ModuleType, Source]:
-    """Execute a file, which defines a ``noun``, as a module. Its source is this file alone: it imports installed packages only.
-
-    Raises:
-        InputError: the file cannot be read, with the nearest match; or it raises an error.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py") if p.name != path.name], 1)
-        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise InputError(f"cannot read {noun} {path}: {error.strerror or error}{hint}") from None
-    path = path.resolve()
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
-    try:
-        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise plugin_error(str(path), error) from error
-    return module, Source({path.name: content}, used_modules(module))
 
 
 def package_files(module: str) -> tuple[Path, list[Path]]:

@@ -18,6 +18,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -29,7 +30,7 @@ from bench.encodings.compose import resolve
 from bench.result import RANKING_CLASSES
 from tasks import InputError, Task, unknown
 
-from .loading import Source, load_file, package_files, plugin_error, used_modules
+from .loading import package_files, plugin_error
 from .references import map_references, parts, references_in
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -53,8 +54,8 @@ class Loaded:
     plugins: dict[str, Plugin] = field(default_factory=dict)
     """By name. No encoding has the name of a task."""
     files: dict[Path, ModuleType] = field(default_factory=dict)
-    sources: dict[str, Source] = field(default_factory=dict)
-    """By module, as it was when loaded."""
+    sources: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    """Module → its files as they were when loaded: path, relative to the folder that contains all of them → content."""
 
 
 loaded = Loaded()
@@ -95,7 +96,7 @@ def get_task(name: str) -> tuple[type[Task], dict[str, Any]]:
 
 
 def is_task(name: str) -> bool:
-    """Whether a name, or what is in a file, is a task and not an encoding. Raises ``InputError`` as ``load_file`` does."""
+    """Whether a name, or what is in a file, is a task and not an encoding. Raises ``InputError`` as ``load_module`` does."""
     if found := references_in(name):
         module = load_module(parts(found[0])[0])
         own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
@@ -113,22 +114,54 @@ def is_built_in(name: str) -> bool:
 
 
 def load_module(place: str, noun: str = "plugin") -> ModuleType:
-    """Load a file, unless this process has loaded it. Raises ``InputError`` as ``load_file`` does."""
-    path = Path(place).resolve()
-    if path not in loaded.files:
-        module = f"lprime_plugin_{len(loaded.sources)}_{path.stem}"
-        loaded.files[path], loaded.sources[module] = load_file(Path(place), module, noun)
-    return loaded.files[path]
+    """Execute a file, which defines a ``noun``, as a module, unless this process has done so.
+
+    Its source is this file alone: it imports installed packages only.
+
+    Raises:
+        InputError: the file cannot be read, with the nearest match; or it raises an error.
+    """
+    given, path = Path(place), Path(place).resolve()
+    if path in loaded.files:
+        return loaded.files[path]
+    try:
+        content = given.read_bytes()
+    except OSError as error:
+        near = get_close_matches(given.name, [p.name for p in given.parent.glob("*.py") if p.name != given.name], 1)
+        hint = f"; did you mean {str(given.with_name(near[0]))!r}?" if near else ""
+        raise InputError(f"cannot read {noun} {given}: {error.strerror or error}{hint}") from None
+    module = ModuleType(f"lprime_plugin_{len(loaded.sources)}_{path.stem}")
+    module.__file__ = str(path)
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[module.__name__]
+        raise plugin_error(str(path), error) from error
+    loaded.files[path], loaded.sources[module.__name__] = module, {path.name: content}
+    return module
 
 
 def load_reference(reference: str, kind: type = Encoding) -> Any:
-    """Load and register the encoding, or the task, of a file and return its class.
+    """Load and register the encoding, or the task, of a file and return its class: the named one, or the only one.
 
     Raises:
-        InputError: the file or class does not exist, fails to import, is not of this kind, or has a name that is taken.
+        InputError: the file or class does not exist, fails to import, is not of this kind, or has a name that is taken; or no
+            class is named and there are several.
     """
-    place, class_name = parts(reference)
-    cls = class_in(load_module(place, noun(kind)), class_name, place, kind)
+    place, name = parts(reference)
+    module, declared = load_module(place, noun(kind)), "info" if kind is Encoding else "name"
+    defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
+    own = {c.__name__: c for c in defined if issubclass(c, kind) and declared in vars(c)}
+    if name and name not in own:
+        raise unknown(f"class of {place}", name, own)
+    if not own:
+        expected = f"a subclass of lprime.{kind.__name__} with its own `{declared}`"
+        raise InputError(f"{place} defines no {noun(kind)}; expected {expected}")
+    first, *others = own
+    if others and not name:
+        raise InputError(f"{place} defines {len(own)} {noun(kind)}s ({', '.join(own)}); name one, as in {place}:{first}")
+    cls = own[name or first]
     return register(Plugin(cls, reference, f"{Path(place).resolve()}:{cls.__qualname__}"), kind)
 
 
@@ -195,28 +228,6 @@ def validate_name(name: object, origin: str, kind: type = Encoding) -> None:
         raise InputError(f"{origin}: the name {name!r} belongs to a built-in {noun(kind)}, or to all; choose another")
 
 
-def class_in(module: ModuleType, name: str, origin: str, kind: type) -> type:
-    """Return the encoding or task of that name that a module defines; without a name, the only one.
-
-    Raises:
-        InputError: there is no such class, or there are several.
-    """
-    defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
-    needed = "info" if kind is Encoding else "name"
-    own = {c.__name__: c for c in defined if issubclass(c, kind) and needed in vars(c)}
-    if name:
-        if name not in own:
-            raise unknown(f"class of {origin}", name, own)
-        return own[name]
-    if not own:
-        expected = f"a subclass of lprime.{kind.__name__} with its own `{needed}`"
-        raise InputError(f"{origin} defines no {noun(kind)}; expected {expected}")
-    first, *others = own
-    if others:
-        raise InputError(f"{origin} defines {len(own)} {noun(kind)}s ({', '.join(own)}); name one, as in {origin}:{first}")
-    return own[first]
-
-
 @cache
 def entry_points(kind: type = Encoding) -> dict[str, importlib.metadata.EntryPoint]:
     """Name → entry point of each encoding, or each task, of an installed package."""
@@ -252,11 +263,9 @@ def references(cls: type[Encoding]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(outer + inner))
 
 
-def source_of(module: str) -> Source:
-    """Return the files of a plugin's module, as they were when this process loaded it; of an installed one, the files of its
-    package."""
+def source_of(module: str) -> dict[str, bytes]:
+    """Return the files of a plugin's module, see ``Loaded.sources``; of an installed one, the files of its package."""
     if module not in loaded.sources:
         root, files = package_files(module)
-        contents = {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
-        loaded.sources[module] = Source(contents, used_modules(sys.modules[module]))
+        loaded.sources[module] = {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
     return loaded.sources[module]

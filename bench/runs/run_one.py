@@ -1,5 +1,6 @@
 """Trains and evaluates one run, in the current process (``lprime run`` calls it in worker processes)."""
 
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,7 +18,7 @@ from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, LengthScore, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import Decoder, count_parameters
-from bench.training.train import TrainingState, median_step_ms
+from bench.training.train import TrainingState
 from tasks import Examples, InputError, Task, source_sha256
 
 from .devices import current_commit, device_name, package_versions, resolve_device
@@ -138,7 +139,7 @@ def tested(
         symbols=len(task.vocabulary),
         parameters=Parameters(model=count_parameters(model), encoding=count_parameters(model.encoding)),
         timings=Timings(
-            step_ms=round(median_step_ms(state), 3),
+            step_ms=round(statistics.median(state.step_ms or [0.0]), 3),
             train_s=round(state.train_s, 3),
             evaluate_s=round(time.monotonic() - start, 3),
             total_s=round(elapsed(), 3),

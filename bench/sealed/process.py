@@ -1,11 +1,15 @@
 """A sandboxed process that answers messages, with limits on its time and memory; its messages are read as untrusted data.
 
+It is ``python -m bench.sealed.process FD MODULE``, which limits itself before it loads anything else.
+
 A message is JSON (its kind and a few values), then arrays as safetensors: reading them runs no code and checks all sizes. A
 thread watches what all processes of the sandbox use together: limits of the kernel bind each for itself, and root not at all.
 """
 
+import importlib
 import json
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -20,7 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from .sandbox import MOST_THREADS, Code, start_sandboxed
+from .sandbox import MOST_THREADS, Code, limit_resources, start_sandboxed
 
 MOST_BYTES = 2**30
 """Largest message: a model of the suite `standard` has 20 MB of weights."""
@@ -68,22 +72,19 @@ class Channel:
 class SealedProcess(Channel):
     """A process that runs code by a module's ``serve(channel, order)``. A context manager: it ends the process.
 
-    Arguments:
-        tasks: whether it sees tasks and suites.
-
     Raises:
         SealedError: the process ended.
         InputError: there is no sandbox on this machine.
     """
 
-    def __init__(self, module: str, code: Code, tasks: bool = True):
+    def __init__(self, module: str, code: Code):
         self.code, self.excess, self.ended = code, "", threading.Event()
         ours, theirs = Pipe()
         super().__init__(ours)
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         with theirs:
-            arguments = ["bench.sealed.child", str(theirs.fileno()), module]
-            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr, tasks)
+            arguments = [__name__, str(theirs.fileno()), module]
+            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
         threading.Thread(target=self.watch, daemon=True).start()
         self.send("order", reference=code.reference, gib=code.gib, sandboxed=not code.unsafe)
 
@@ -146,3 +147,10 @@ def usage(pid: int) -> tuple[int, int]:
             kib += sum(int(fields.get(name, "0 kB").split()[0]) for name in ("RssAnon", "RssShmem"))
             pending += [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
     return threads, kib * 2**10
+
+
+if __name__ == "__main__":
+    channel = Channel(Connection(int(sys.argv[1])))
+    order = channel.receive()[2]
+    limit_resources(order["gib"], order["sandboxed"])
+    importlib.import_module(sys.argv[2]).serve(channel, order)

@@ -42,13 +42,13 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
         at_step(state.step)
 
     try:
-        with SealedProcess(SERVED, code, tasks=False) as trainer:
+        with SealedProcess(SERVED, code) as trainer:
             model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
             task = run.recipe_suite.make_task(run.task)
             train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step)
         state.step_ms = []  # they include the messages
         weights = model.state_dict()
-        with SealedProcess(SERVED, code, tasks=False) as tester:  # which knows nothing of the training but weights
+        with SealedProcess(SERVED, code) as tester:  # which knows nothing of the training but weights
             model = SealedModel(run, tester, code.encoding)
             model.load_state_dict(weights)
             model.send_weights()

@@ -14,7 +14,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,6 +51,8 @@ class Code:
     """Limit of the wall time of its process."""
     gib: float = 8.0
     """Limit of the memory that it and all that it starts can write, together."""
+    sees_tasks: bool = True
+    """Whether the sandbox shows tasks and suites."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,15 +60,11 @@ class SealedCode(Code):
     """Submitted code, and what its submission says of it. With ``unsafe``, its results are not marked as sealed."""
 
     encoding: EncodingRecord
+    sees_tasks: bool = False
 
 
-def start_sandboxed(
-    arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None, tasks: bool = True
-) -> subprocess.Popen:
+def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None) -> subprocess.Popen:
     """Start ``python -m arguments…`` in a sandbox with some code and an open connection.
-
-    Arguments:
-        tasks: whether it sees tasks and suites.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
@@ -76,7 +74,7 @@ def start_sandboxed(
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     environment["TORCHDYNAMO_DISABLE"] = "1"  # a compiler starts processes and writes large files; numbers are the same
     if not code.unsafe:
-        command = [*bubblewrap(code.readable, {} if tasks else HIDDEN), *command]
+        command = [*bubblewrap(code), *command]
     return subprocess.Popen(
         command,
         pass_fds=[descriptor],
@@ -100,11 +98,8 @@ def sandbox_fault() -> str:
     return "" if tried.returncode == 0 else f"bubblewrap (0.8 or newer) cannot make namespaces here: {said}"
 
 
-def bubblewrap(readable: Sequence[Path], hidden: Mapping[str, Sequence[str]]) -> list[str]:
-    """The words before a command that run it in a sandbox, where it sees some files and folders.
-
-    Arguments:
-        hidden: see ``HIDDEN``.
+def bubblewrap(code: Code) -> list[str]:
+    """The words before a command that run it in a sandbox.
 
     Raises:
         InputError: there is no sandbox on this machine.
@@ -115,9 +110,9 @@ def bubblewrap(readable: Sequence[Path], hidden: Mapping[str, Sequence[str]]) ->
     # Of sys.path only folders with installed packages: it also has that of the script that calls this.
     packages = [folder for folder in map(Path, filter(None, sys.path)) if any(folder.glob("*.dist-info"))]
     ours = [HOME / name for name in ("bench", "tasks", "lprime")]
-    shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *readable])
+    shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *code.readable])
     binds = [word for path in shown for word in ("--ro-bind-try", str(path), str(path))]
-    for folder, modules in hidden.items():
+    for folder, modules in () if code.sees_tasks else HIDDEN.items():
         binds += [*OWN_FILES, str(HOME / folder)]
         for path in (str(HOME / folder / f"{module}.py") for module in modules):
             binds += ["--ro-bind", path, path]

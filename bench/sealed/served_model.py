@@ -69,7 +69,7 @@ class ServedModel:
         x, tokens, rows, *cells = map(torch.from_numpy, arrays)
         layout = Layout((tokens.shape[0], tokens.shape[1]), *cells)
         self.model.train(training)
-        self.model.in_stage, self.model.before_stage = after_stage, True
+        self.model.in_stage = after_stage
         with torch.inference_mode(not training):
             self.x = x.requires_grad_(training)
             self.model.embedding = lambda ids: self.x  # type: ignore[assignment]

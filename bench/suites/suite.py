@@ -115,7 +115,7 @@ class Suite(Section):
     def test_sets(self, task: str, test_seed: int | None = None) -> dict[int, Examples]:
         """Length → test examples; they depend only on the suite, or on another seed."""
         generator, seed = self.make_task(task), self.test_seed if test_seed is None else test_seed
-        return {n: generators.test_set(generator, n, self.test_examples, seed) for n in self.test_lengths(task)}
+        return {n: generator.test_examples(n, self.test_examples, seed) for n in self.test_lengths(task)}
 
     @cache  # noqa: B019
     def data_hash(self, task: str, test_seed: int | None = None) -> str:

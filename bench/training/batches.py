@@ -101,8 +101,6 @@ class Batch:
         return Batch(tokens, Layout(self.layout.shape, *cells), target_rows, targets, self.example_of)
 
     def to(self, device: torch.device) -> "Batch":
-        if device.type == "cpu":
-            return self
         return self.with_tensors([part.to(device, non_blocking=True) for part in self.tensors()])
 
     def within(self, memory: Int[Tensor, " numbers"]) -> "Batch":

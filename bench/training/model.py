@@ -4,8 +4,9 @@ Shape legend: see ``batches``; H heads of width d, D = H·d features of the resi
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +17,7 @@ from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.parts import ModelSpec, Precision
 from tasks import InputError
 
-from .batches import Batch, Layout
+from .batches import Layout
 
 MAX_CACHED_SHAPES = 64
 """Number of shapes whose position tables are cached."""
@@ -69,48 +70,33 @@ class Block(nn.Module):
         self.down = nn.Linear(spec.mlp_width, spec.width, bias=False)
 
     def forward(
-        self, x: Float[Tensor, "N D"], encoding: Encoding, context: "Context", layer: int, rows: Int[Tensor, " M"] | None = None
-    ) -> Float[Tensor, "N D"] | Float[Tensor, "M D"]:
+        self, x: Float[Tensor, "N D"], model: "Decoder", layout: Layout, at: At, rows: Int[Tensor, " M"] | None = None
+    ) -> tuple[Float[Tensor, "N D"] | Float[Tensor, "M D"], Any]:
         """One layer; every hook sees the padded batch, and the rest works on packed rows.
 
         Arguments:
             rows: the rows to return, by default all. Everything after attention is computed for these only.
+
+        Returns:
+            The residual stream, and ``At.state`` of the next layer.
         """
-        layout, at = context.layout, replace(context.at, layer=layer)
-        if context.embeds:
+        encoding = model.encoding
+        if model.embeds:
             padded = layout.pad(x)
             embedded = encoding.embed(padded, at)
             if embedded is not padded:  # most change the first layer only
                 x = layout.unpad(embedded)
         h = self.attention_norm(x)
         at = replace(at, source=cache(lambda: layout.pad(h)))
-        q, k, v = self.split_heads(layout.pad(self.qkv(h)))
+        q, k, v = layout.pad(self.qkv(h)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # views [B, H, T, d]
         q, k = encoding.rotate(q, k, at)
         bias = encoding.bias(q, k, at)
         # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
         mixed = encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2)
         x = (x if rows is None else x.index_select(0, rows)) + self.out(layout.unpad(mixed, rows))
         mlp = self.down(F.gelu(self.up(self.mlp_norm(x))))
-        if context.advances and layer + 1 < encoding.setup.layers:
-            context.at = replace(context.at, state=encoding.advance(q, k, bias, layout.pad(mlp), at))
-        return x + mlp
-
-    def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:
-        """Queries, keys and values of all heads, as views."""
-        return qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
-
-
-@dataclass
-class Context:
-    """Values that all layers of a forward pass share."""
-
-    layout: Layout
-    at: At
-    """Position ids, what ``prepare`` returned for them, and what ``advance`` returned in the layer before."""
-    embeds: bool
-    """Whether the encoding overrides ``embed``."""
-    advances: bool
-    """Whether it overrides ``advance``."""
+        advances = model.advances and at.layer + 1 < encoding.setup.layers
+        return x + mlp, encoding.advance(q, k, bias, layout.pad(mlp), at) if advances else at.state
 
 
 class Decoder(nn.Module):
@@ -141,11 +127,9 @@ class Decoder(nn.Module):
         self.init(spec)
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
-        self.embeds, self.advances = "embed" in used, "advance" in used
+        self.embeds, self.advances = "embed" in used, "advance" in used  # whether it overrides these hooks
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
-        self.before_stage = False
-        """Whether to evaluate as before that stage, to compare with its training."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
@@ -171,12 +155,6 @@ class Decoder(nn.Module):
         layout = Layout((tokens.shape[0], tokens.shape[1]))
         return self.packed_states(tokens, layout, announced_length, generator).view(*tokens.shape, -1)
 
-    def target_states(
-        self, batch: Batch, announced_length: int, generator: torch.Generator | None = None
-    ) -> Float[Tensor, "M D"]:
-        """Hidden states of the batch's target rows, which predict the answer."""
-        return self.packed_states(batch.tokens, batch.layout, announced_length, generator, batch.target_rows)
-
     def packed_states(
         self,
         tokens: Int[Tensor, "B T"],
@@ -186,17 +164,18 @@ class Decoder(nn.Module):
         rows: Int[Tensor, " M"] | None = None,
     ) -> Float[Tensor, "N D"] | Float[Tensor, "M D"]:
         """Hidden states of all packed rows, or of the given ones."""
-        context = Context(layout, self.context(tokens, announced_length, generator), self.embeds, self.advances)
+        at, state = self.context(tokens, announced_length, generator), None
         cells = tokens.flatten()
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
         for layer, block in enumerate(self.blocks):
-            x = block(x, self.encoding, context, layer, rows if layer == len(self.blocks) - 1 else None)
+            at = replace(at, layer=layer, state=state)
+            x, state = block(x, self, layout, at, rows if layer == len(self.blocks) - 1 else None)
         return self.norm(x)
 
     @property
     def after_stage(self) -> bool:
         """See ``At.after_stage``: an encoding with a stage is always tested after it."""
-        return self.in_stage or (self.encoding.stage is not None and not self.training and not self.before_stage)
+        return self.in_stage or (self.encoding.stage is not None and not self.training)
 
     def context(self, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None) -> At:
         """Position ids and the result of ``prepare``, cached where possible."""
@@ -229,26 +208,18 @@ def build_decoder(
     Raises:
         InputError: the encoding's ``make`` returns an instance of another class, which may declare something else.
     """
-    shown = task_aware(encoding)  # as the class says, in which results look it up, and before any of its code runs
+    aware = encoding.info.ranking == "task-aware"  # as the class says, where results look it up, and before its code runs
+    shown = setup if aware else replace(setup, symbols=(), roles=())
 
     def make() -> Encoding:
-        made = encoding.make(shown_setup(encoding, setup))
+        made = encoding.make(shown)
         if type(made) is not encoding:
             raise InputError(f"`make` of {encoding.info.name} returns a {type(made).__name__}; expected a {encoding.__name__}")
         return made
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), make, shows_tokens=shown, precision=precision)
-
-
-def task_aware(encoding: type[Encoding]) -> bool:
-    return encoding.info.ranking == "task-aware"
-
-
-def shown_setup(encoding: type[Encoding], setup: Setup) -> Setup:
-    """The setup as an encoding sees it: without the vocabulary unless it is ``task-aware``."""
-    return setup if task_aware(encoding) else replace(setup, symbols=(), roles=())
+        return Decoder(spec, len(setup.symbols), make, shows_tokens=aware, precision=precision)
 
 
 def count_parameters(module: nn.Module) -> int:

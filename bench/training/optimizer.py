@@ -38,11 +38,9 @@ class AdamW(torch.optim.AdamW):
         """``step/``, ``exp_avg/`` and ``exp_avg_sq/<parameter>``: steps made, running means of the gradient and its square."""
         return {f"{key}/{name}": value for name, p in self.named.items() for key, value in self.state[p].items()}
 
-    def set_rate(self, learning_rate: float) -> None:
-        for group in self.param_groups:
-            group["lr"] = learning_rate
-
-    def update(self, loss: Float[Tensor, ""], clip_norm: float, encoding_only: bool = False) -> Float[Tensor, " 2"]:
+    def update(
+        self, loss: Float[Tensor, ""], learning_rate: float, clip_norm: float, encoding_only: bool = False
+    ) -> Float[Tensor, " 2"]:
         """Clip the gradients and step, without waiting for the GPU; no step if the loss or a gradient is infinite or NaN.
 
         Arguments:
@@ -52,6 +50,8 @@ class AdamW(torch.optim.AdamW):
         Returns:
             The loss, and 1.0 if there was no step, else 0.0.
         """
+        for group in self.param_groups:
+            group["lr"] = learning_rate
         for name, parameter in self.named.items():
             if encoding_only and not name.startswith("encoding."):
                 parameter.grad = None  # torch skips it

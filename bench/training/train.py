@@ -7,7 +7,6 @@ last bits: torch's ``scatter_add``, and its attention with a bias and more than 
 
 import hashlib
 import math
-import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -99,7 +98,7 @@ def target_logits(
 ) -> Float[Tensor, "M V"]:
     """Logits of the target tokens, all from one pass."""
     with autocast(model, batch.targets.device):
-        hidden = model.target_states(batch, announced_length, generator)
+        hidden = model.packed_states(batch.tokens, batch.layout, announced_length, generator, batch.target_rows)
     return model.logits(hidden.float())  # head in fp32, so that rounding does not decide near-ties
 
 
@@ -147,25 +146,19 @@ def train(
         state.loss.pop()  # the end of the training that a stage continues; its sums are kept
     interval_start, interval_first = time.perf_counter(), state.step
 
-    def length_at(step: int) -> int:
-        return task.longest if step >= recipe.steps and stage and stage.longer else train_length
+    def prepare(step: int) -> tuple[tasks.Examples, int, Batch | None]:
+        """The examples of a step, the announced length, and their batch if it is to be replayed."""
+        length = task.longest if step >= recipe.steps and stage and stage.longer else train_length
+        examples = tasks.train_batch(task, length, recipe.batch, seed, step, length if recipe.lengths == "L" else 1)
+        tokens, batch = task.tokens(length), None
+        if graphs and graphs.usable:
+            batch = few_shapes_batch(examples, tokens, task.widths(length)[1] + 1, pinned=device.type == "cuda")
+        return examples, tokens, batch
 
-    def draw(step: int) -> tasks.Examples:
-        longest = length_at(step)
-        return tasks.train_batch(task, longest, recipe.batch, seed, step, longest if recipe.lengths == "L" else 1)
-
-    def prepare(step: int) -> tuple[tasks.Examples, Batch | None]:
-        """The examples of a step, and their batch if it is to be replayed."""
-        examples = draw(step)
-        if not (graphs and graphs.usable):
-            return examples, None
-        width, answer = task.tokens(length_at(step)), task.widths(length_at(step))[1] + 1
-        return examples, few_shapes_batch(examples, width, answer, pinned=device.type == "cuda")
-
-    following: tuple[tasks.Examples, Batch | None] | None = None
+    following = None
     while state.step < end and not state.diverged:
         start = time.perf_counter()
-        (examples, batch), announced_length = following or prepare(state.step), task.tokens(length_at(state.step))
+        examples, announced_length, batch = following or prepare(state.step)
         model.in_stage = state.step >= recipe.steps
         if graphs and graphs.usable and batch:
             loss = graphs(batch, announced_length)
@@ -173,9 +166,9 @@ def train(
             optimizer.zero_grad()
             generator = seeded_generator("train", seed, state.step, device=device)
             loss = forward_backward(model, examples, announced_length, generator)
-        optimizer.set_rate(learning_rate(recipe, state.step, extra_steps))
+        rate = learning_rate(recipe, state.step, extra_steps)
         encoding_only = model.in_stage and stage is not None and stage.encoding_only
-        update = optimizer.update(loss, recipe.clip_norm, encoding_only)
+        update = optimizer.update(loss, rate, recipe.clip_norm, encoding_only)
         if graphs and state.step + 1 < end:
             following = prepare(state.step + 1)  # while the GPU computes
         value, skipped = read(update)
@@ -206,7 +199,3 @@ def read(numbers: Float[Tensor, " N"]) -> list[float]:
         done.record()
         done.synchronize()
     return numbers.tolist()
-
-
-def median_step_ms(state: TrainingState) -> float:
-    return statistics.median(state.step_ms) if state.step_ms else 0.0

@@ -25,7 +25,7 @@ SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
 """Of sealed runs, with batches as large as real ones."""
 
 
-def start_thread(arguments, code, descriptor, stderr, tasks):
+def start_thread(arguments, code, descriptor, stderr):
     """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
     connection = Connection(os.dup(descriptor))
 

@@ -52,7 +52,7 @@ def test_splits_are_those_of_the_harness(name, variant, tmp_path, capfd):
     batches = [tasks.train_batch(task, 6, 16, seed=3, step=step) for step in range(3)]
     assert found["train"].to_list() == rows(task, *batches)[:40]
     for length in (6, 10):
-        assert found[f"test_{length}"].to_list() == rows(task, tasks.test_set(task, length, 12, 5))
+        assert found[f"test_{length}"].to_list() == rows(task, task.test_examples(length, 12, 5))
     assert set(found["train"].column_names) == {"ids", "text", "answer", "length", "answer_start"}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 

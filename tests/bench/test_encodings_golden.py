@@ -339,7 +339,6 @@ def test_llama3_equals_the_authors():
 @oracle("clipped_rope(scaled=True)", against="golden/clipped_rope, with their count of pairs")
 def test_clipped_rope_equals_the_authors_with_n_clipped_pairs(scaled, d, base, train_tokens, n):
     encoding = make_encoding(f"clipped_rope(base={float(base)},scaled={scaled})", 1, d, train_tokens=train_tokens)
-    assert encoding.clipped(frequencies(d, base)) == n
     (entry,) = (e for e in load("clipped_rope")["frequencies"] if (e["d"], e["base"], e["clip_low_n"]) == (d, base, n))
     close(encoding.thetas(At(9)), entry["inv_freq"])
 

@@ -110,7 +110,7 @@ def test_position_coupling_of_a_scratchpad_by_hand():
 @pytest.mark.parametrize("variant", ["repeat", "unique"])
 def test_position_coupling_numbers_the_tokens_of_sorting(variant):
     task = tasks.get("sorting", variant, 20)
-    tokens = torch.from_numpy(tasks.test_set(task, 5, 30, 0).tokens)
+    tokens = torch.from_numpy(task.test_examples(5, 30, 0).tokens)
     ids = made_for(task, "position_coupling", 5).eval().positions(tokens, at_start(tokens))
     inside = (tokens != tasks.PAD) & (tokens != tasks.BOS) & (tokens != tasks.EOS)
     assert torch.equal(ids, (torch.arange(tokens.shape[1]) + 1) * inside), "no rule of the authors: nothing is coupled"
@@ -136,7 +136,7 @@ def test_every_row_of_a_test_is_trained(name, task, variant):
         drawn.update(
             encoding.positions(tokens, At(task.tokens(4), generator=torch.Generator().manual_seed(step))).flatten().tolist()
         )
-    tokens = torch.from_numpy(tasks.test_set(task, 20, 30, 0).tokens)
+    tokens = torch.from_numpy(task.test_examples(20, 30, 0).tokens)
     used = encoding.eval().positions(tokens, At(task.tokens(20))).unique().tolist()
     assert min(drawn[row] for row in used) > 30
     assert max(drawn) < len(encoding.table)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import tasks
 from bench.encodings.nope import NoPE
 from bench.training import evaluate as module
-from bench.training.batches import Batch
+from bench.training.batches import Layout
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
@@ -21,12 +21,12 @@ from bench.training.train import TrainingState, train
 from tasks import EOS, SEP
 
 TASK = tasks.get("copying", "repeat", 8)
-TEST = {n: tasks.test_set(TASK, n, 24, 0) for n in (2, 5, 8)}
+TEST = {n: TASK.test_examples(n, 24, 0) for n in (2, 5, 8)}
 LENGTH = 4
 """L of the untrained models."""
 
 SORTING = tasks.get("sorting", "unique", 12)
-SORTED = {n: tasks.test_set(SORTING, n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
+SORTED = {n: SORTING.test_examples(n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
 SORTING_LENGTH = 6
 
 
@@ -105,20 +105,21 @@ class KnownAnswers:
     def eval(self) -> None:
         self.training = False
 
-    def target_states(self, batch: Batch, announced_length: int, generator: torch.Generator) -> Tensor:
+    def packed_states(
+        self, tokens: Tensor, layout: Layout, announced_length: int, generator: torch.Generator, target_rows: Tensor
+    ) -> Tensor:
         assert not self.training
         self.calls.append((announced_length, generator.initial_seed()))
-        tokens = batch.tokens
         following = tokens.roll(-1, 1)
         size = len(TASK.vocabulary)
         cells = F.one_hot((following + self.wrong(tokens)) % size, size).float().flatten(0, 1)
-        return (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of])[batch.target_rows]
+        return (cells if layout.cell_of is None else cells[layout.cell_of])[target_rows]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
 
 
-TEST_SETS = {n: tasks.test_set(TASK, n, 10, 0) for n in (1, 3, 8)}
+TEST_SETS = {n: TASK.test_examples(n, 10, 0) for n in (1, 3, 8)}
 
 
 def nth_target(n: int):

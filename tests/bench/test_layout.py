@@ -172,7 +172,7 @@ def test_a_batch_gives_the_same_hidden_states_as_each_example_alone(name):
     """Only the target rows, against one unpadded example at a time."""
     model, examples = task_model(name, TASK, 5).eval(), tasks.train_batch(TASK, 5, 12, 0, 0)
     announced_length, batch = TASK.tokens(5), as_batch(examples)
-    found = model.target_states(batch, announced_length, torch.Generator())
+    found = model.packed_states(batch.tokens, batch.layout, announced_length, torch.Generator(), batch.target_rows)
     expected = []
     for row, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
         alone = model(torch.from_numpy(row[None, :size]), announced_length, torch.Generator())

@@ -48,7 +48,7 @@ def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
 def test_no_answer_is_shown_before_it_is_predicted(monkeypatch):
     run = Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0)
     model, calls = build_model(run).eval(), []
-    examples, states = tasks.test_set(run.suite.make_task(run.task), 5, 40, 0), model.packed_states
+    examples, states = run.suite.make_task(run.task).test_examples(5, 40, 0), model.packed_states
     assert len(set(examples.sizes)) > 1, "so that examples end at different steps"
     batch, generator = as_batch(examples), torch.Generator()
     monkeypatch.setattr(model, "packed_states", lambda *given: calls.append((given[0], given[4])) or states(*given))
@@ -148,8 +148,8 @@ raise OSError(", ".join([*found, attempt(lambda n: os.truncate(files[0], 2**30))
 def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     path = tmp_path / "broken.py"
     path.write_text(f"{line}\n")
-    code = Code(str(path), [path], **limits)
-    with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code, tasks=False) as started:
+    code = Code(str(path), [path], sees_tasks=False, **limits)
+    with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code) as started:
         SealedModel(RUN, started, SAID)
 
 
@@ -179,7 +179,7 @@ def test_an_array_of_another_shape_is_refused(arrays, message):
 
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
-    def sleep(arguments, code, descriptor, stderr, tasks):
+    def sleep(arguments, code, descriptor, stderr):
         return subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)

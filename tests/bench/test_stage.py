@@ -28,13 +28,13 @@ def trained(name: str, steps: int, train_length: int = 4) -> Decoder:
 
 def spied(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool, int]]:
     """Whether each pass is in training and after the beginning of the stage, and the announced length, as they come."""
-    calls, real = [], model.target_states
+    calls, real = [], model.packed_states
 
-    def spy(batch, announced_length, generator=None):
+    def spy(tokens, layout, announced_length, *others):
         calls.append((model.training, model.after_stage, announced_length))
-        return real(batch, announced_length, generator)
+        return real(tokens, layout, announced_length, *others)
 
-    monkeypatch.setattr(model, "target_states", spy)
+    monkeypatch.setattr(model, "packed_states", spy)
     return calls
 
 
@@ -94,7 +94,7 @@ def test_a_result_contains_the_longest_length_seen(tmp_path):
 def test_after_the_stage_tests_announce_the_same_length_as_the_stage(name, announced, monkeypatch):
     model = task_model(name, TASK, 4)
     calls = spied(model, monkeypatch)
-    evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (2, 4, 12)}, 0)
+    evaluate(model, TASK, {n: TASK.test_examples(n, 4, 0) for n in (2, 4, 12)}, 0)
     assert [length for *_, length in calls] == [TASK.tokens(n) for n in announced]
 
 
@@ -104,7 +104,7 @@ def test_drope_drops_positions_in_a_stage_at_the_training_lengths(monkeypatch):
     train(model, AdamW(model, recipe), TASK, 4, recipe, 0, TrainingState())
     assert calls == [(True, step >= 40, TASK.tokens(4)) for step in range(45)]
     calls.clear()
-    evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (4, 12)}, 0)
+    evaluate(model, TASK, {n: TASK.test_examples(n, 4, 0) for n in (4, 12)}, 0)
     assert calls == [(False, True, TASK.tokens(n)) for n in (4, 12)]
 
 

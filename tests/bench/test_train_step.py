@@ -87,8 +87,8 @@ def test_learning_rate_warms_up_and_decays_to_zero():
 def test_only_the_matrices_of_the_model_decay(name):
     model = tiny_model(name)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    optimizer = AdamW(model, recipe_of(learning_rate=0.5, weight_decay=0.2))
-    optimizer.update(torch.zeros(()), 1.0)  # without gradients, so that weights change by decay only
+    optimizer = AdamW(model, recipe_of(weight_decay=0.2))
+    optimizer.update(torch.zeros(()), 0.5, 1.0)  # without gradients, so that weights change by decay only
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
     matrices = {f"blocks.{n}.{part}.weight" for n in range(2) for part in ("qkv", "out", "up", "down")}
     assert moved == matrices | {"head.weight"}
@@ -99,13 +99,13 @@ def test_only_the_matrices_of_the_model_decay(name):
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
 def test_no_update_where_loss_or_gradient_is_not_finite(broken):
     model = task_model("t5", TASK, LENGTH)
-    optimizer = AdamW(model, recipe_of(learning_rate=0.5))
+    optimizer = AdamW(model, recipe_of())
 
     def update(factor: float = 1.0, shown: float = 0.0) -> list[float]:
         optimizer.zero_grad()
         loss = naive_loss(model, batch_of())
         (loss * factor).backward()
-        return optimizer.update(loss.detach() + shown, 1.0).tolist()
+        return optimizer.update(loss.detach() + shown, 0.5, 1.0).tolist()
 
     def everything() -> list[torch.Tensor]:
         return [tensor.detach().clone() for tensor in (*model.parameters(), *optimizer.moments().values())]

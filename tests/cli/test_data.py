@@ -4,23 +4,24 @@ import datasets
 import pytest
 from commands import printed
 from support import suite_dict
+from torch import Tensor
 
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.training import model
-from bench.training.batches import Batch
+from bench.training.batches import Layout
 from tasks import PAD
 
 
-def rows(batch: Batch) -> list[list[int]]:
+def rows(padded: Tensor, layout: Layout) -> list[list[int]]:
     """What enters the model: tokens by the rectangle that attention sees, which must be the same as by its rows.
 
     After these come copies of padding, which round the number of rows.
     """
-    cells = batch.tokens.flatten()
-    found = [row[row != PAD].tolist() for row in batch.tokens]
-    packed = (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of]).tolist()
+    cells = padded.flatten()
+    found = [row[row != PAD].tolist() for row in padded]
+    packed = (cells if layout.cell_of is None else cells[layout.cell_of]).tolist()
     tokens = [t for row in found for t in row]
     assert packed[: len(tokens)] == tokens and set(packed[len(tokens) :]) <= {PAD}
     return found
@@ -34,13 +35,13 @@ def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, 
     }
     suite = validated(Suite, suite_dict(**changes), "suite")
     met: dict[bool, list[list[list[int]]]] = {True: [], False: []}
-    read = model.Decoder.target_states
+    read = model.Decoder.packed_states
 
-    def spy(self, batch, announced_length, generator=None):
-        met[self.training].append(rows(batch))
-        return read(self, batch, announced_length, generator)
+    def spy(self, tokens, layout, *others):
+        met[self.training].append(rows(tokens, layout))
+        return read(self, tokens, layout, *others)
 
-    monkeypatch.setattr(model.Decoder, "target_states", spy)
+    monkeypatch.setattr(model.Decoder, "packed_states", spy)
     run_one(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
 
     where = ("--suite", tiny(**changes), "--to", tmp_path / "data")

@@ -139,12 +139,12 @@ def test_every_task_has_a_check():
 
 def test_many_examples_of_each_length(task):
     for length in range(1, task.longest + 1):
-        check(task, tasks.test_set(task, length, 40, 0))
+        check(task, task.test_examples(length, 40, 0))
 
 
 def test_announced_size_is_reached(task):
     for length in (1, 2, 5, 10):
-        assert tasks.test_set(task, length, 1000, 0).sizes.max() == task.tokens(length)
+        assert task.test_examples(length, 1000, 0).sizes.max() == task.tokens(length)
 
 
 def test_long_examples(task):
@@ -155,7 +155,7 @@ def test_long_examples(task):
 
 def test_longest_length_may_be_one(task):
     only = tasks.get(task.name, task.variant, longest=1)
-    check(only, tasks.test_set(only, 1, 20, 0))
+    check(only, only.test_examples(1, 20, 0))
 
 
 def test_no_examples(task):

