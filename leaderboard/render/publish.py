@@ -24,8 +24,8 @@ import tasks
 from bench.result import reading
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
 from leaderboard.results.frame import nothing_published
-from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
+from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
 
 from .pages import FINDINGS, ON_TEXT, README, SUITES, front_page, text_files

@@ -15,8 +15,8 @@ from leaderboard.results import read_local, read_published, together
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites
 from leaderboard.results.store import relative_costs
-from leaderboard.stats.on_text import of_runs
 from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
+from leaderboard.stats.transfer import of_runs
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
