@@ -23,7 +23,6 @@ from pydantic import TypeAdapter
 import tasks
 from bench.result import reading
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
-from leaderboard.results.frame import nothing_published
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
@@ -124,28 +123,21 @@ def check_rendered(folder: Path) -> str:
     Raises:
         InputError: files differ (the message names the first), or the store is broken or empty.
     """
-    published, results = Published(folder), result_hashes(folder)
-    if not published.boards:
-        raise nothing_published(folder)
+    pages, results = page_files(Published(folder)), result_hashes(folder)
     with reading(folder / MANIFEST, "was not written by `lprime publish`", "delete it and publish again"):
         written = TypeAdapter(dict[str, str]).validate_json((folder / MANIFEST).read_bytes())
-    texts = {path: short_sha256(text.encode()) for path, text in page_files(published).items()}
-    expected = texts | {path: value for path, value in written.items() if path.startswith(f"{IMAGES}/")}
-    old = written.keys() - expected.keys()
-    faults = [str(folder / path) for path in sorted(results.keys() | old) if results.get(path) != written.get(path)]
-    # The front page first.
-    for path in sorted(expected.keys() | rendered_files(folder), key=lambda path: (path != README, path)):
-        if path not in expected:
-            faults.append(f"{folder / path} (left over)")
-        elif not (folder / path).is_file():
-            faults.append(f"{folder / path} (missing)")
-        elif short_sha256(read_file(folder / path)) != expected[path]:
-            faults.append(str(folder / path))
+    expected, faults = written | {path: short_sha256(text.encode()) for path, text in pages.items()}, []
+    paths = expected.keys() | results.keys() | rendered_files(folder)
+    for path in sorted(paths, key=lambda path: (not path.startswith(f"{RESULTS}/"), path != README, path)):
+        found = short_sha256(read_file(folder / path)) if (folder / path).is_file() else None
+        if found != expected.get(path):
+            left_over = path not in expected and path not in results
+            faults.append(f"{folder / path}{' (left over)' * left_over}{' (missing)' * (not found)}")
     if faults:
         more = f" and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
         named = ", ".join(faults[:MOST_NAMED])
         raise InputError(f"{named}{more}: not the rendering of {folder / RESULTS}; `lprime publish` renders all again")
-    return f"{len(expected)} files under {folder} match the {len(results)} result files"
+    return f"{len(expected) - len(results)} files under {folder} match the {len(results)} result files"
 
 
 def rendered_files(folder: Path) -> set[str]:

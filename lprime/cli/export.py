@@ -31,14 +31,14 @@ def export(
 
     refuse_path(to, force)
     if probes:
-        return export_probes(suite, board if published else out, published, to, force)
+        return export_probes(suite, board if published else out, published, to)
     runs_in, board_in = (None, published_folder(board)) if published else (out, None)
     runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
-    rows = write_table(tidy(runs), to, force)
-    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
+    write_table(table := tidy(runs), to)
+    print(f"{len(table):,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
 
 
-def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:
+def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path) -> None:
     """Write the numbers of all probes.
 
     Raises:
@@ -58,8 +58,8 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path
         if name not in found:
             raise unknown("suite with probes", name, found)
     records = [record for name in dict.fromkeys(suites or found) for record in found[name]]
-    rows = write_table(probe_frame(records), to, force)
-    print(f"{rows:,} rows of {len(records):,} probes written to {to}")
+    write_table(table := probe_frame(records), to)
+    print(f"{len(table):,} rows of {len(records):,} probes written to {to}")
 
 
 def data(
