@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 from bench.files import write_atomic
 from bench.text_rules import invisible_character
@@ -35,14 +36,10 @@ def page_name(encoding: str) -> str:
     ``finetuned~yarn~scale=4.0``. Each byte of any character but letters, digits and ``._=,-`` becomes ``+`` and two hexadecimal
     digits.
     """
-    balanced = encoding.count("(") == encoding.count(")")  # otherwise dropped brackets could not be recovered
-    text = encoding.rstrip(")") if balanced else encoding
-
-    def escaped(match: re.Match[str]) -> str:
-        c = match.group()
-        return "~" if c == "(" and balanced else "".join(f"+{b:02x}" for b in c.encode(errors="surrogatepass"))
-
-    return re.sub("[^A-Za-z0-9._=,-]", escaped, text)
+    quoted = quote(encoding, "=,", errors="surrogatepass").replace("~", "%7E").replace("%", "+")
+    if encoding.count("(") != encoding.count(")"):  # dropped brackets could not be recovered
+        return quoted
+    return re.sub(r"(\+29)+$", "", quoted).replace("+28", "~")
 
 
 def read_file(path: Path) -> bytes:

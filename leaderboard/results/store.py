@@ -9,7 +9,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 from pydantic import TypeAdapter
@@ -27,22 +26,12 @@ OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss",
 these, nor in the settings of the encoding."""
 
 
-class Publication(NamedTuple):
-    """Changes that ``publish`` made to the store."""
-
-    suite: str
-    added: int
-    """New runs."""
-    kept: int
-    """Runs published before, with the same outcome."""
-
-
 def key_of(run: Result) -> tuple[str, str, float, int, int, str]:
     """What identifies a run of a suite, its encoding first; lines of a file are in this order."""
     return run.encoding.name, run.task, run.learning_rate or 0.0, run.seed, run.suite_version, run.fingerprint
 
 
-def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> Publication:
+def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> tuple[int, int]:
     """Add the finished runs under ``<out>/<suite>`` to the store. Publishing the same runs again changes nothing.
 
     Runs of code that is not built in must be sealed.
@@ -51,6 +40,9 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
         suite: name of the suite.
         folder: the published board; the store is its ``results``.
         encodings: publish only these; None publishes all that have runs.
+
+    Returns:
+        How many runs were added, and how many were published before, with the same outcome.
 
     Raises:
         InputError: no runs, a broken or contradictory one, one that is not sealed, a name that no file can have, or a run
@@ -87,7 +79,7 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     for file, encoding in [(place / file_name(name), name) for name in sorted({name for name, *_ in new})]:
         own = sorted(key for key in lines if key[0] == encoding)
         write_if_changed(file, b"".join(lines[key] + b"\n" for key in own))
-    return Publication(suite, len(new), len(found) - len(new))
+    return len(new), len(found) - len(new)
 
 
 def refuse_other_outcome(run: Result, stored: Result, path: Path, file: Path) -> None:

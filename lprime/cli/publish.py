@@ -31,8 +31,8 @@ def publish(
 
     if suite is not None:
         name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
-        done = publish_runs(name, out, to, chosen)
-        print(f"{name}: {plural(done.added, 'run')} added, {done.kept} published before")
+        added, before = publish_runs(name, out, to, chosen)
+        print(f"{name}: {plural(added, 'run')} added, {before} published before")
         runs = read_published(to)
         own = runs[runs["suite"] == name][["fingerprint", "task", "encoding", "seed", "source_sha256"]]
         probes = of_runs(read_local(out / name), set(own.itertuples(index=False, name=None)))

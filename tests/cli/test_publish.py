@@ -39,7 +39,7 @@ def contents(board):
 def test_publish_writes_everything_and_check_agrees(published):
     out, board = published
     before = contents(board)
-    assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
+    assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7Cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
     assert {"images/tiny/pages/nope.svg", "images/tiny/overview.svg", "suites/tiny-sorting.md"} <= set(before)
     (said,) = lines("board", "--check", "--board", board)
     rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]
@@ -108,4 +108,4 @@ def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):
     assert measured == ["nope"]
     page = (board / "pages/nope.md").read_text()
     assert r"s_{ij} = \frac{q_i \cdot k_j}{\sqrt d}" in page
-    assert "formula" not in (board / "pages/my+7cpe.md").read_text()
+    assert "formula" not in (board / "pages/my+7Cpe.md").read_text()
