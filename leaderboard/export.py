@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 
 from bench.files import write_atomic
-from leaderboard.results import BY_LENGTH, TIDY
-from leaderboard.results.columns import VERSION
+from leaderboard.results.columns import BY_LENGTH, TIDY, VERSION
 from leaderboard.stats.scores import length_weights, without_guessing
 from tasks import InputError
 

@@ -17,9 +17,8 @@ import tasks
 from bench.files import write_atomic
 from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
-from leaderboard.results import read_published
 from leaderboard.results.facts import class_title, fact, family_title, source_file
-from leaderboard.results.frame import published_suites
+from leaderboard.results.frame import published_suites, read_published
 from leaderboard.stats.rows import LOCAL, Board, newest_runs
 from leaderboard.stats.scores import cells
 from tasks import InputError

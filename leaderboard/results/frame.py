@@ -172,18 +172,15 @@ def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None
     return together(*frames)
 
 
-def suites_with_runs(out: Path) -> list[str]:
-    """Names of the suites that have finished runs under ``out``, sorted."""
-    return sorted({path.parents[3].name for path in out.glob(f"*/*/*/seed-*/{RESULT}")})
-
-
 def published_suites(folder: Path) -> list[str]:
     """Names of the published suites, sorted."""
     return [path.name for path in sorted((folder / RESULTS).glob("[!.]*")) if path.is_dir()]
 
 
-def known_suites(out: Path | None, board: Path | None) -> set[str]:
-    return {*(suites_with_runs(out) if out else ()), *(published_suites(board) if board else ())}
+def known_suites(out: Path | None, board: Path | None) -> list[str]:
+    """Names of the suites that have finished runs under ``out``, or are published, sorted."""
+    own = {path.parents[3].name for path in out.glob(f"*/*/*/seed-*/{RESULT}")} if out else set()
+    return sorted(own.union(published_suites(board) if board else ()))
 
 
 def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = None) -> str:

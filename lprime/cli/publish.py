@@ -20,13 +20,15 @@ def publish(
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
     """Publish a suite's finished runs and probes, and render the board."""
+    from bench.measure.card import Card
     from bench.measure.measure import measure_cards
+    from bench.result import read_records, write_records
     from leaderboard.render.publish import render_published
-    from leaderboard.results import read_published
-    from leaderboard.results.frame import suite_name
+    from leaderboard.results.file_names import RESULTS
+    from leaderboard.results.frame import read_published, suite_name
     from leaderboard.results.probes import of_runs, publish_probes, read_local
+    from leaderboard.results.store import CARDS
     from leaderboard.results.store import publish as publish_runs
-    from leaderboard.results.store import read_cards, write_cards
     from tasks import plural
 
     if suite is not None:
@@ -38,7 +40,10 @@ def publish(
         probes = of_runs(read_local(out / name), set(own.itertuples(index=False, name=None)))
         if count := publish_probes(name, [one for one in probes if not chosen or one.encoding in chosen], to):
             print(f"{name}: {plural(count, 'probe')} published")
-        for one in sorted(set(runs["encoding"])) if measure else ():
-            write_cards(to, measure_cards([one], read_cards(to)))  # measuring all takes minutes, and may be interrupted
+        cards = to / RESULTS / CARDS
+        for one in sorted(set(runs["encoding"])) if measure else ():  # all take minutes, and may be interrupted
+            known = read_records(cards, Card)
+            if (new := measure_cards([one], known)) != known:
+                write_records(cards, new)
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")

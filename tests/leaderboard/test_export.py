@@ -11,7 +11,7 @@ from synthetic_results import GOOD, board, frame, full, record, result, suite
 
 from bench.result import LengthScore, Result
 from leaderboard.export import FORMATS, refuse_path, tidy, write_table
-from leaderboard.results import BY_LENGTH, RUN, TIDY
+from leaderboard.results.columns import BY_LENGTH, RUN, TIDY
 from tasks import InputError
 
 HOSTILE = ["nan", "NA", "007", "1e5", 'a"b,c', "line\nbreak", "lone\rreturn", " blanks ", "π|<b>", "None", "\ufeffx", "a\tb"]

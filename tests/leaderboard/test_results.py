@@ -13,9 +13,8 @@ from synthetic_results import CURVE, GOOD, full, record, result, store, suite, t
 
 from bench.result import RESULT
 from leaderboard.render.published import build_board, joint_board
-from leaderboard.results import Damaged, read_local, read_published
 from leaderboard.results.file_names import file_name, page_name
-from leaderboard.results.frame import read_runs
+from leaderboard.results.frame import Damaged, read_local, read_published, read_runs
 from leaderboard.results.store import publish
 from tasks import InputError
 
@@ -121,7 +120,7 @@ def test_the_same_outcome_at_another_time_or_place_changes_no_byte_and_no_file(o
 
 
 def test_publish_only_some_encodings(out, board):
-    assert publish("tiny", out, board, ["nope"]).added == 6
+    assert publish("tiny", out, board, ["nope"])[0] == 6
     assert set(files(board)) == {"tiny/nope.jsonl"}
     with pytest.raises(InputError, match=r"unknown encoding with results of suite tiny 'nop'; did you mean 'nope'"):
         publish("tiny", out, board, ["nop"])
@@ -156,7 +155,7 @@ def test_results_whose_folder_is_gone_and_of_an_older_version_stay_and_never_mix
     publish("tiny", tmp_path / "old", board)
     out = tmp_path / "runs"
     store(out, full(suite(), {"nope": GOOD}, fingerprint="newer", suite_version=2))
-    assert publish("tiny", out, board).added == 6
+    assert publish("tiny", out, board)[0] == 6
     found = read_published(board)
     assert found.groupby(["suite_version", "fingerprint"]).size().to_dict() == {(1, "older"): 6, (2, "newer"): 6}
     shown = build_board(found, None)
@@ -172,9 +171,9 @@ REFUSED = {
 
 
 def test_sealed_runs_have_examples_of_their_own(out, board):
-    before = publish("tiny", out, board).added
+    before = publish("tiny", out, board)[0]
     store(out, [result(suite(), encoding="mine", seed=n, sealed=True, data_hash=f"drawn {n}") for n in range(2)])
-    assert (publish("tiny", out, board).added, len(read_published(board))) == (2, before + 2)
+    assert (publish("tiny", out, board)[0], len(read_published(board))) == (2, before + 2)
 
 
 @pytest.mark.parametrize("fault", REFUSED)
