@@ -112,9 +112,9 @@ class Published:
     @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
-        outcomes, order = read_records(self.folder / "results" / OUTCOMES, Outcome), [*RULES]
+        outcomes = read_records(self.folder / "results" / OUTCOMES, Outcome)
         judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
-        return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []
+        return sorted(judged, key=lambda pair: RULES.index(pair[1].verdict)) if outcomes else []
 
 
 def built_in(name: str) -> "type[Encoding] | None":

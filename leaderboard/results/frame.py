@@ -6,7 +6,6 @@ Your own are in run folders, ``<out>/<suite>/<task>/<encoding>/seed-<n>…/resul
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "s
 GETTERS = {name: attrgetter(column.key) for name, column in RUN.items() if column.key}
 
 
-class Damaged(UserWarning):
-    """A file, or a line of one, that was skipped because it cannot be read."""
+class Damaged(InputError, UserWarning):
+    """A file, or a line of one, that is skipped because it cannot be read."""
 
 
 def read_text(where: str, data: bytes, expected: str) -> Result | None:
@@ -92,22 +91,7 @@ def consistent(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def skip(fault: str) -> None:
-    warnings.warn(f"{fault}; skipped", Damaged, stacklevel=2)
-
-
-@contextmanager
-def refuse_damage() -> Iterator[None]:
-    """Raise the first warning ``Damaged`` of the block as an error.
-
-    Raises:
-        InputError: something was skipped.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Damaged)
-        try:
-            yield
-        except Damaged as fault:
-            raise InputError(str(fault).removesuffix("; skipped")) from fault
+    warnings.warn(fault, Damaged, stacklevel=2)
 
 
 def local_results(out: Path, suite: str) -> Iterator[Result]:

@@ -8,6 +8,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from warnings import catch_warnings
 
 import pandas as pd
 
@@ -16,7 +17,7 @@ from bench.result import RESULT, Result, read_records
 from tasks import InputError, catalogue, unknown
 
 from .file_names import RESULTS, file_name, write_if_changed
-from .frame import build_frame, local_results, refuse_damage, stored_results
+from .frame import Damaged, build_frame, local_results, stored_results
 
 CARDS = "cards.json"
 """File of cards by encoding: see ``bench.result.read_records``."""
@@ -50,7 +51,7 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     from bench.plugins.registry import is_built_in
 
     place = folder / RESULTS / suite
-    with refuse_damage():
+    with catch_warnings(action="error", category=Damaged):
         found = {key_of(run): run for run in local_results(out, suite)}
         stored = {key_of(run): (run, line) for run, line in stored_results(folder, suite)}
     if not found:
@@ -73,7 +74,7 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     new = {key: run for key, run in found.items() if key not in stored}
     lines = {key: line for key, (_, line) in stored.items()}
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}
-    with refuse_damage():  # contradictory runs, before anything is written
+    with catch_warnings(action="error", category=Damaged):  # contradictory runs, before anything is written
         build_frame([*(run for run, _ in stored.values()), *new.values()], "published")
     for file, encoding in [(place / file_name(name), name) for name in sorted({name for name, *_ in new})]:
         own = sorted(key for key in lines if key[0] == encoding)

@@ -34,7 +34,7 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
         "over_rates": generalisability(board.by_rate.iloc[best].dropna(axis=1, thresh=2).to_numpy(float)),
         "alpha": generalisability(board.rows.loc[standard, [f"score.{task}" for task in board.tasks]].to_numpy()[: len(best)]),
         "halves": halves(board.blocks[places]),
-        "at_an_end": float(at_an_end(board.all_runs).mean()) if board.all_runs["learning_rate"].notna().any() else np.nan,
+        "at_an_end": float(at_an_end(board.all_runs).mean()),
     }
 
 
