@@ -22,7 +22,7 @@ from pydantic import TypeAdapter
 
 import tasks
 from bench.result import reading
-from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
+from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
@@ -53,7 +53,11 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     from leaderboard.figures import plots
     from leaderboard.figures.style import as_svg
 
-    yield from ((path, as_svg(figure)) for path, figure in text_figures(published))
+    main = next(iter(published.boards.values()))
+    for suite, board in published.texts.items():
+        if compared := compare(main, text := measured(board)):
+            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
+            yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):
@@ -64,17 +68,6 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
                 cls = built_in(encoding)
                 figure = plots.one_encoding(board, encoding, attention_by_distance(cls) if cls else [])
                 yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
-
-
-def text_figures(published: Published) -> Iterator[tuple]:
-    """Path and figure of each suite of real text that shares encodings with the main suite."""
-    from leaderboard.figures import plots
-
-    main = next(iter(published.boards.values()))
-    for suite, board in published.texts.items():
-        if compared := compare(main, text := measured(board)):
-            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
-            yield f"{IMAGES}/{suite}/transfer.svg", plots.on_text(main, text, strong)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:
@@ -129,7 +122,7 @@ def check_rendered(folder: Path) -> str:
     expected, faults = written | {path: short_sha256(text.encode()) for path, text in pages.items()}, []
     paths = expected.keys() | results.keys() | rendered_files(folder)
     for path in sorted(paths, key=lambda path: (not path.startswith(f"{RESULTS}/"), path != README, path)):
-        found = short_sha256(read_file(folder / path)) if (folder / path).is_file() else None
+        found = short_sha256((folder / path).read_bytes()) if (folder / path).is_file() else None
         if found != expected.get(path):
             left_over = path not in expected and path not in results
             faults.append(f"{folder / path}{' (left over)' * left_over}{' (missing)' * (not found)}")
@@ -142,15 +135,14 @@ def check_rendered(folder: Path) -> str:
 
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
-    found = [*(folder / PAGES).rglob("*.md"), *(folder / SUITES).rglob("*.md"), *(folder / IMAGES).rglob("*.svg")]
-    found += [folder / name for name in (FINDINGS, ON_TEXT) if (folder / name).exists()]
-    return {path.relative_to(folder).as_posix() for path in found}
+    kinds = (FINDINGS, ON_TEXT, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
+    return {path.relative_to(folder).as_posix() for kind in kinds for path in folder.glob(kind)}
 
 
 def result_hashes(folder: Path) -> dict[str, str]:
     """Path → hash of each of the store's files."""
     found = sorted(path for path in (folder / RESULTS).rglob("*.json*") if not path.name.startswith("."))
-    return {path.relative_to(folder).as_posix(): short_sha256(read_file(path)) for path in found}
+    return {path.relative_to(folder).as_posix(): short_sha256(path.read_bytes()) for path in found}
 
 
 def short_sha256(data: bytes) -> str:

@@ -42,25 +42,13 @@ def page_name(encoding: str) -> str:
     return re.sub(r"(\+29)+$", "", quoted).replace("+28", "~")
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-
-
 def write_if_changed(path: Path, content: bytes | None) -> bool:
     """Write a file unless it already has that content; None deletes it. Returns whether anything changed.
 
     Raises:
         InputError: it cannot be written.
     """
-    if content == (read_file(path) if path.is_file() else None):
+    if content == (path.read_bytes() if path.is_file() else None):
         return False
     if content is None:
         path.unlink()

@@ -19,7 +19,7 @@ from tasks import InputError, unknown
 
 from .columns import BY_LENGTH, RUN
 from .facts import facts
-from .file_names import RESULTS, SUFFIX, read_file
+from .file_names import RESULTS, SUFFIX
 
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
@@ -99,14 +99,14 @@ def local_results(out: Path, suite: str) -> Iterator[Result]:
     for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
         run = path.parent.relative_to(out)
         named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
-        if named and (result := read_text(str(path), read_file(path), run.as_posix())):
+        if named and (result := read_text(str(path), path.read_bytes(), run.as_posix())):
             yield result
 
 
 def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
     """The published runs of a suite, each with its line."""
     for path in sorted((folder / RESULTS / suite).glob(f"[!.]*{SUFFIX}")):
-        for number, line in enumerate(read_file(path).splitlines(), 1):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if result := read_text(f"{path}, line {number}", line, suite):
                 yield result, line
 

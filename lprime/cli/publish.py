@@ -21,7 +21,7 @@ def publish(
 ) -> None:
     """Publish a suite's finished runs and probes, and render the board."""
     from bench.measure.card import Card
-    from bench.measure.measure import measure_cards
+    from bench.measure.measure import new_card
     from bench.result import read_records, write_records
     from leaderboard.render.publish import render_published
     from leaderboard.results.file_names import RESULTS
@@ -40,10 +40,10 @@ def publish(
         probes = of_runs(read_local(out / name), set(own.itertuples(index=False, name=None)))
         if count := publish_probes(name, [one for one in probes if not chosen or one.encoding in chosen], to):
             print(f"{name}: {plural(count, 'probe')} published")
-        cards = to / RESULTS / CARDS
-        for one in sorted(set(runs["encoding"])) if measure else ():  # all take minutes, and may be interrupted
-            known = read_records(cards, Card)
-            if (new := measure_cards([one], known)) != known:
-                write_records(cards, new)
+        cards = read_records(to / RESULTS / CARDS, Card)
+        for one in sorted(set(runs["encoding"])) if measure else ():
+            if card := new_card(one, cards.get(one)):
+                cards[one] = card
+                write_records(to / RESULTS / CARDS, cards)  # measuring all takes minutes, and may be interrupted
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
