@@ -52,8 +52,9 @@ def build_frame(results: Iterable[Result], origin: str) -> pd.DataFrame:
 
 
 def cells_of(result: Result) -> list[Any]:
-    """The cells of one run: ``RUN``, ``BY_LENGTH``, versions."""
+    """The cells of one run: ``RUN``, ``BY_LENGTH``, versions. ``source`` is as the bibliography has it now, if it does."""
     computed = {
+        "source": facts().get(result.encoding.name, {}).get("source", result.encoding.source),
         "settings": json.dumps(result.encoding.settings, sort_keys=True, ensure_ascii=False),
         "final_loss": result.loss[-1][1] if result.loss else None,
     }
@@ -113,7 +114,7 @@ def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
 
 def read_local(out: Path, suite: str) -> pd.DataFrame:
     """The frame of the finished runs of a suite under ``out``; without rows if there are none."""
-    return described(build_frame(local_results(out, suite), "local"))
+    return build_frame(local_results(out, suite), "local")
 
 
 def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
@@ -125,13 +126,7 @@ def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """
     names = published_suites(folder) if suite is None else [suite]
     results = (result for name in names for result, _ in stored_results(folder, name))
-    return described(build_frame(results, "published"))
-
-
-def described(runs: pd.DataFrame) -> pd.DataFrame:
-    """The frame with what encodings were compared with as the bibliography says it now, if it has them."""
-    now = {name: entry["source"] for name, entry in facts().items() if "source" in entry}
-    return runs.assign(source=runs["encoding"].map(now).fillna(runs["source"]))
+    return build_frame(results, "published")
 
 
 def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> pd.DataFrame:

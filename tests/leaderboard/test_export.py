@@ -20,20 +20,20 @@ HOSTILE = ["nan", "NA", "007", "1e5", 'a"b,c', "line\nbreak", "lone\rreturn", " 
 def runs() -> list[Result]:
     """Runs with awkward values: hostile names, no short decimal, no loss, no CPU share, different versions."""
     of = suite(seeds=[0, 1])
-    first = full(of, {"nope": (1, 0.1 + 0.2, 1 / 3, 5e-324), **dict.fromkeys(HOSTILE, GOOD)})
+    first = full(of, {"mine": (1, 0.1 + 0.2, 1 / 3, 5e-324), **dict.fromkeys(HOSTILE, GOOD)})
     quirks = {
         "timings": {"step_ms": 1 / 7, "train_s": 2.5, "evaluate_s": 0.1, "total_s": 1e300, "cpu_share": 0.875},
         "commit": "abc-dirty",
         "versions": {"torch": "2.10", "numpy": "2.4"},
         "fingerprint": "12e4567890123456",
     }
-    made = record("fire", settings={"π": 1e-9, "a": [1, "x"]}, source="paper only", stage_share=1 / 3)
+    made = record("unlisted", settings={"π": 1e-9, "a": [1, "x"]}, source="paper only", stage_share=1 / 3)
     other = result(of, "parity", made, 7, GOOD, trained_as="nope", weights="w.safetensors", **quirks)
     graded = [{"nll": 1 / 3, "token_chance": 0.1 + 0.2, "first_wrong": [0] * 10}, {"nll": 5e-324}, {}, {}]
     other = other.model_copy(
         update={"scores": [s.model_copy(update=more) for s, more in zip(other.scores, graded, strict=True)]}
     )
-    return [*first, other, result(of, "parity", "alibi", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])]
+    return [*first, other, result(of, "parity", "another", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])]
 
 
 def read(form, path) -> pd.DataFrame:
