@@ -1,12 +1,13 @@
 """The result of a run, ``result.json``: everything needed to compute any number on the leaderboard."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tasks import InputError
 
@@ -232,6 +233,28 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
         if all(one["type"] == "extra_forbidden" for one in error.errors()):  # it may be a valid record
             fault, advice = "was written by another version of lprime", "keep it, and read it with that version"
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
+
+
+def read_records(path: Path, kind: type[Record]) -> dict[str, Any]:
+    """Name → record, as ``write_records`` stores them; empty without the file.
+
+    Raises:
+        InputError: a broken file.
+    """
+    if not path.exists():
+        return {}
+    with reading(path, f"does not hold {kind.__name__.lower()}s", "restore it from git, or delete it to measure them again"):
+        return TypeAdapter(dict[str, kind]).validate_json(path.read_bytes())  # type: ignore[valid-type]
+
+
+def write_records(path: Path, records: Mapping[str, Record]) -> None:
+    """Write records, one name a line, sorted.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    rows = [f"{json.dumps(name, ensure_ascii=False)}: {records[name].model_dump_json()}" for name in sorted(records)]
+    write_atomic(path, "{\n" + ",\n".join(rows) + "\n}\n")
 
 
 def first_fault(error: ValidationError) -> str:

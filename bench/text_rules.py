@@ -7,18 +7,17 @@ plugin's source hash, so correcting a title afterwards would require all runs ag
 import re
 from collections.abc import Iterator, Mapping
 
+from tasks import printable
+
 LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
 TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://example.org"}
 """Texts of the template of ``lprime new``, which nobody's encoding has."""
-BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
-"""Characters that show nothing and that Python counts as printable: of Unicode's Default_Ignorable_Code_Point, and the blank of
-Braille."""
 LONG_LINE, MANY_BYTES, MANY_NUMBERS = 128, 20_000, 300
 
 
 def invisible_character(text: str, allowed: str = "") -> str:
     """The first control or invisible character, or an empty string."""
-    return next((c for c in text if c not in allowed and (not c.isprintable() or BLANK.match(c))), "")
+    return next((c for c in text if c not in allowed and printable(c) != c), "")
 
 
 def plain_text_fault(text: str, max_length: int = 200) -> str | None:

@@ -1,7 +1,6 @@
 """All results as one tidy table: one row per run and test length. Equal runs give equal tables."""
 
 import csv
-import io
 import json
 import os
 from pathlib import Path
@@ -11,13 +10,12 @@ import numpy as np
 import pandas as pd
 
 from bench.files import write_atomic
-from leaderboard.results import BY_LENGTH, TIDY
-from leaderboard.results.columns import VERSION
+from leaderboard.results.columns import BY_LENGTH, TIDY, VERSION
 from leaderboard.stats.scores import length_weights, without_guessing
 from tasks import InputError
 
-FORMATS = ("csv", "json", "parquet")
-"""Formats, which are also the endings of the files."""
+FORMATS = (".csv", ".json", ".parquet")
+"""Endings of files, which say the format."""
 
 
 def tidy(runs: pd.DataFrame) -> pd.DataFrame:
@@ -43,31 +41,24 @@ def tidy(runs: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def write_table(table: pd.DataFrame, to: Path, force: bool = False) -> int:
+def write_table(table: pd.DataFrame, to: Path) -> None:
     """Write a table, atomically. Equal tables give equal bytes.
 
     Arguments:
-        to: the file to write, whose ending is one of ``FORMATS``: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list
-            of objects) or ``parquet``. Missing parents are created.
-        force: replace an earlier export.
-
-    Returns:
-        The number of rows.
+        to: the file to write, see ``refuse_path``: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list of objects) or
+            ``parquet``. Missing parents are created.
 
     Raises:
-        InputError: see ``refuse_path``; ``to`` cannot be written or the disk is full, and nothing is left behind.
+        InputError: ``to`` cannot be written or the disk is full, and nothing is left behind.
     """
-    form = refuse_path(to, force)
-    if form == "csv":
+    form = to.suffix.lower()
+    if form == ".csv":
         write_atomic(to, table.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n"))
-    elif form == "json":
+    elif form == ".json":
         rows = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in plain(table))
         write_atomic(to, "[\n" + ",\n".join(rows) + "\n]\n")
     else:
-        buffer = io.BytesIO()
-        table.to_parquet(buffer, index=False)
-        write_atomic(to, buffer.getvalue())
-    return len(table)
+        write_atomic(to, table.to_parquet(index=False))
 
 
 def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -75,17 +66,15 @@ def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
     return table.astype(object).where(table.notna() & ~table.isin([np.inf, -np.inf]), None).to_dict("records")
 
 
-def refuse_path(to: Path, force: bool = False) -> str:
-    """The format of an export, by the ending of its file.
+def refuse_path(to: Path, force: bool) -> None:
+    """Refuse a file that cannot be exported to.
 
     Raises:
-        InputError: the ending names no format, or ``to`` must not be replaced: it is a folder, or exists without ``force``.
+        InputError: its ending names no format, or it must not be replaced: it is a folder, or exists without ``force``.
     """
-    form = to.suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        raise InputError(f"the ending of {to} names no format; expected one of {', '.join(f'.{name}' for name in FORMATS)}")
+    if to.suffix.lower() not in FORMATS:
+        raise InputError(f"the ending of {to} names no format; expected one of {', '.join(FORMATS)}")
     if to.is_dir():
         raise InputError(f"{to} is a folder; choose another --to")
     if os.path.lexists(to) and not force:
         raise InputError(f"{to} exists; choose another --to, or replace it with --force")
-    return form

@@ -13,7 +13,7 @@ A submission is read as data: links are not followed, and files that are too lar
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -91,7 +91,13 @@ def read_submission(place: Path) -> SubmissionFolder:
         raise InputError(
             f"{place / SUBMISSION} is not a submission ({first_fault(error)}); write it again with `lprime submit`"
         ) from None
-    if faults := [f"{field} {fault}" for field, fault in text_faults(submission) if fault]:
+    info = submission.encoding
+    file_name(info.name)
+    faults = [f"the name {info.name!r} belongs to a built-in encoding"] if is_built_in(info.name) else []
+    texts = [("title", info.title), *(("author", author) for author in submission.authors)]
+    faults += [f"{field} {fault}" for field, text in texts if (fault := plain_text_fault(text))]
+    faults += [f"link {fault}"] if (fault := link_fault(info.link)) else []
+    if faults:
         raise InputError(f"{place}: {'; '.join(faults)}")
     named = [f"{SOURCE}/{parts(reference)[0]}" for reference in references_in(submission.reference)]
     if named != [path for path in files if SOURCE_PATH.fullmatch(path)]:
@@ -116,21 +122,6 @@ def read_files(place: Path) -> dict[str, bytes]:
             raise InputError(f"{path} has more than {MAX_BYTES:,} bytes")
         files[name] = path.read_bytes()
     return files
-
-
-def text_faults(submission: Submission) -> Iterator[tuple[str, str | None]]:
-    """Each text, with its fault or None.
-
-    Raises:
-        InputError: the encoding's name cannot name a file.
-    """
-    info = submission.encoding
-    file_name(info.name)
-    yield "the name", f"{info.name!r} belongs to a built-in encoding" if is_built_in(info.name) else None
-    for author in submission.authors:
-        yield "author", plain_text_fault(author)
-    yield "title", plain_text_fault(info.title)
-    yield "link", link_fault(info.link)
 
 
 def write_submission(

@@ -5,7 +5,12 @@ with code 2. Any other exception is a bug of lprime and keeps its traceback.
 """
 
 import difflib
+import re
 from collections.abc import Iterable
+
+BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+"""Characters that show nothing and that Python counts as printable: of Unicode's Default_Ignorable_Code_Point, and the blank of
+Braille."""
 
 
 class InputError(ValueError):
@@ -17,8 +22,8 @@ class InputError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Text with escapes in place of control and format characters, which could move the cursor or hide other text."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    """Text with escapes in place of control and invisible characters, which could move the cursor or hide other text."""
+    return "".join(c if c.isprintable() and not BLANK.match(c) else c.encode("unicode_escape").decode() for c in text)
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:

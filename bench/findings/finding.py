@@ -38,16 +38,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import Field, model_validator
 
-from bench.files import write_atomic
 from bench.probe.record import ProbeRecord
-from bench.result import Record, Result, reading
+from bench.result import Record, Result
 from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
 from tasks import unknown
@@ -61,6 +59,7 @@ LEAST_SEEDS = 10
 Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
 OUTCOMES = "findings.json"
+"""File of outcomes by finding: see ``bench.result.read_records``."""
 NO_RULE = ("minutes", "tried", "why_not")
 """Fields that do not decide how numbers are judged."""
 
@@ -272,25 +271,3 @@ class Outcome(Record):
     """ISO 8601, UTC."""
     commit: str | None
     versions: dict[str, str]
-
-
-def read_outcomes(path: Path) -> dict[str, Outcome]:
-    """Finding → outcome; empty without the file.
-
-    Raises:
-        InputError: a broken file.
-    """
-    if not path.exists():
-        return {}
-    with reading(path, "does not hold outcomes of findings", "delete it to measure them again"):
-        return TypeAdapter(dict[str, Outcome]).validate_json(path.read_bytes())
-
-
-def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
-    """Write all outcomes, one finding per line, sorted by name.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    rows = [f"{json.dumps(name)}: {outcomes[name].model_dump_json()}" for name in sorted(outcomes)]
-    write_atomic(path, "{\n" + ",\n".join(rows) + "\n}\n")

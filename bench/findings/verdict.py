@@ -167,12 +167,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 def differences_of(expectation: Expectation) -> list[Difference]:
     """Each difference of an expectation; a number moves to the other side."""
-
-    def sides(side: list[str] | float) -> Sequence[str | float]:
-        return side if isinstance(side, list) else [side]
-
+    sides = (side if isinstance(side, list) else [side] for side in (expectation.more, expectation.than))
     found = []
-    for left, right in product(sides(expectation.more), sides(expectation.than)):
+    for left, right in product(*sides):
         weights = {x: sign for x, sign in ((left, 1.0), (right, -1.0)) if isinstance(x, str)}
         bound = (right if isinstance(right, float) else 0.0) - (left if isinstance(left, float) else 0.0)
         found.append(Difference(weights, bound, expectation.by))

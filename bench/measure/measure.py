@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate
 from statistics import median_high
@@ -141,17 +141,10 @@ def attention_by_distance(cls: type[Encoding]) -> list[list[float]]:
     return [[float(f"{1.00001 * weight:.3g}") for weight in head] for head in found[0].tolist()]  # no tie for noise to decide
 
 
-def measure_cards(names: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:
-    """Return ``known`` with up-to-date cards of the named encodings that are built in.
-
-    Encodings without a card, whose source has changed, or that were measured at another L, are measured (seconds each).
-
-    Arguments:
-        known: existing cards, by name. Cards of other encodings are kept.
-    """
-    cards, length = dict(known), cost_setup()[1].train_tokens
-    for name in filter(is_built_in, sorted(set(names))):  # the name in a result must not run code of a plugin
-        cls, card = get_encoding(name), cards.get(name)
-        if not (card and card.source_sha256 == source_hash(cls) and card.costs[0].length == length):
-            cards[name] = measure_encoding(cls)
-    return cards
+def new_card(name: str, card: Card | None) -> Card | None:
+    """Measure the costs of an encoding (seconds), if it is built in and ``card`` is None, of other source, or of another L."""
+    if not is_built_in(name):
+        return None  # the name in a result must not run code of a plugin
+    cls, length = get_encoding(name), cost_setup()[1].train_tokens
+    current = card and card.source_sha256 == source_hash(cls) and card.costs[0].length == length
+    return None if current else measure_encoding(cls)

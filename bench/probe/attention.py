@@ -28,7 +28,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .reading import Attention, read_attention
+from bench.encodings import At, Encoding, Wrapper
+from bench.encodings.attention import masked_softmax, scores
+from bench.training.model import Decoder
+
 from .record import Value
 from .subject import Subject, as_tokens, predicting, trained_subject
 
@@ -37,6 +40,40 @@ CELLS = 2**21
 """Largest number of tokens² of a batch, which bounds the memory."""
 Look = Callable[[Int[Tensor, " R"], Float[Tensor, "R H T"] | None, Float[Tensor, "R H d"]], dict[str, Tensor]]
 """Name → numbers of R places, from their positions, weights and outputs."""
+Use = Callable[[int, Float[Tensor, "B H T T"] | None, Float[Tensor, "B H T d"]], None]
+"""Takes a layer from 0; its attention A_ij = softmax(q·k/√d + bias) of query i and key j, None if the encoding computes its
+attention itself; and the heads' outputs, before they are mixed."""
+
+
+def replaces_attention(encoding: Encoding) -> bool:
+    """Whether an encoding computes its attention itself (``Encoding.attend``)."""
+    while isinstance(encoding, Wrapper) and type(encoding).attend is Wrapper.attend:
+        encoding = encoding.base
+    return type(encoding).attend is not Encoding.attend
+
+
+@torch.inference_mode()
+def read_attention(
+    model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None, use: Use
+) -> Float[Tensor, "B T D"]:
+    """Call ``use`` with the attention of each layer in turn, so that no two are in memory; returns the last hidden states.
+
+    Arguments:
+        announced_length, generator: see ``Decoder.forward``.
+    """
+    encoding, attend = model.encoding, model.encoding.attend
+
+    def reading(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
+        out = attend(q, k, v, bias, at)
+        use(at.layer, None if replaces_attention(encoding) else masked_softmax(scores(q, k, encoding.setup), bias, at), out)
+        return out
+
+    model.eval()
+    vars(encoding)["attend"] = reading  # an instance's attribute has precedence over its class's method
+    try:
+        return model(tokens, announced_length, generator)
+    finally:
+        del vars(encoding)["attend"]
 
 
 def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int, dict[str, Tensor]]:
@@ -49,10 +86,9 @@ def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int
         part = examples.rows(slice(start, start + size))
         asked = predicting(part)
 
-        def use(attention: Attention, asked: Tensor = asked) -> None:
-            weights = None if attention.weights is None else attention.weights.transpose(1, 2)[asked]
-            numbers = look(asked.nonzero()[:, 1], weights, attention.output.transpose(1, 2)[asked])
-            found.setdefault(attention.layer, []).append(numbers)
+        def use(layer: int, weights: Tensor | None, output: Tensor, asked: Tensor = asked) -> None:
+            weights = None if weights is None else weights.transpose(1, 2)[asked]
+            found.setdefault(layer, []).append(look(asked.nonzero()[:, 1], weights, output.transpose(1, 2)[asked]))
 
         read_attention(subject.model, as_tokens(part), announced, generator, use)
     return {layer: {name: torch.cat([part[name] for part in parts]) for name in parts[0]} for layer, parts in found.items()}

@@ -47,36 +47,35 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> lis
     """
     torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     wanted = [name for name in PROBES if name in probes]
-    todo = [run for run in runs if not all(stored(run, out, name) for name in wanted)]
-    if without := sum(not weights_file(run, out).exists() for run in todo):
+    missing = {run: names for run in runs if (names := [name for name in wanted if not stored(run, out, name)])}
+    if without := sum(not weights_file(run, out).exists() for run in missing):
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
-    for run in todo:
-        say(f"{run}: {measure_run(run, out, probes):.1f} s")
+    for run, names in missing.items():
+        begin = time.perf_counter()
+        measure_run(run, out, names)
+        say(f"{run}: {time.perf_counter() - begin:.1f} s")
     return [record for run in runs for name in wanted if (record := stored(run, out, name))]
 
 
-def measure_run(run: Run, out: Path, probes: Collection[str]) -> float:
-    """Measure what is missing of the given probes of one run; returns seconds."""
-    begin, result = time.perf_counter(), run.result(out)
-    diverged = result is not None and result.status == "diverged"
-    subject = None if diverged else trained_subject(run, out)
-    for name, probe in PROBES.items():
-        if name in probes and not stored(run, out, name):
-            start = time.perf_counter()
-            values = probe.measure(subject) if subject else []
-            record = ProbeRecord(
-                probe=name,
-                version=probe.version,
-                **run.identity,
-                encoding=run.encoding,
-                source_sha256=source_hash(get_encoding(run.encoding)),
-                device=result.device if result else "",
-                note="" if subject else "the run diverged",
-                values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
-                seconds=round(time.perf_counter() - start, 3),
-            )
-            write_record(run.folder(out), record)
-    return time.perf_counter() - begin
+def measure_run(run: Run, out: Path, probes: Sequence[str]) -> None:
+    """Measure probes of one run; one that diverged has no values."""
+    result = run.result(out)
+    subject = None if result and result.status == "diverged" else trained_subject(run, out)
+    for name in probes:
+        start, probe = time.perf_counter(), PROBES[name]
+        values = probe.measure(subject) if subject else []
+        record = ProbeRecord(
+            probe=name,
+            version=probe.version,
+            **run.identity,
+            encoding=run.encoding,
+            source_sha256=source_hash(get_encoding(run.encoding)),
+            device=result.device if result else "",
+            note="" if subject else "the run diverged",
+            values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
+            seconds=round(time.perf_counter() - start, 3),
+        )
+        write_record(run.folder(out), record)
 
 
 def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:

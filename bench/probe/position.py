@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.runs.run_training import build_model
+from bench.training.model import Block, Decoder
 from tasks import Examples
 
-from .reading import read_states
 from .record import Value
 from .subject import Subject, as_tokens
 
@@ -45,6 +45,29 @@ def measure(subject: Subject) -> list[Value]:
             values += [Value(quantity, error, length, layer) for layer, error in enumerate(by_layer)]
         values.append(Value("chance", (width**2 - 1) / (3 * width), length))
     return values
+
+
+@torch.no_grad()
+def read_states(
+    model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None
+) -> Float[Tensor, "n+1 B T D"]:
+    """The residual stream at the input of each of n layers, with what the encoding adds to it there, and after the last layer.
+
+    These are the inputs of the norms, read by hooks.
+
+    Arguments:
+        announced_length, generator: see ``Decoder.forward``.
+    """
+    states: list[Tensor] = []
+    norms = [*(block.attention_norm for block in model.blocks if isinstance(block, Block)), model.norm]
+    hooks = [norm.register_forward_pre_hook(lambda norm, inputs: states.append(inputs[0])) for norm in norms]
+    model.eval()
+    try:
+        model(tokens, announced_length, generator)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return torch.stack([state.reshape(*tokens.shape, -1) for state in states])
 
 
 def counted_tokens(examples: Examples) -> Int[Tensor, " N"]:

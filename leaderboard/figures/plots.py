@@ -164,7 +164,7 @@ def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Fi
     """Rank by score on synthetic tasks, and rank by the rise of bits on real text, of encodings that have both.
 
     Arguments:
-        text: see ``leaderboard.stats.on_text.measured``.
+        text: see ``leaderboard.stats.transfer.measured``.
     """
     figure, (axes,) = new_figure(4.4)
     both, labels = text.join(board.rows.set_index("encoding")["score"], how="inner"), []

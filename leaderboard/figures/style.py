@@ -77,13 +77,18 @@ def heading(axes: "Axes", text: str) -> None:
 
 
 def as_svg(figure: "Figure") -> bytes:
-    """The figure as SVG with a transparent background, the same bytes for the same numbers; coordinates have two decimals."""
+    """The figure as SVG with a transparent background, the same bytes for the same numbers.
+
+    Coordinates have two decimals, and clip paths are numbered: their ids hash decimals that depend on what was drawn before.
+    """
     import matplotlib
 
     out = io.BytesIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     shorter = re.sub(rb'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(rb"(\.\d\d)\d+", rb"\1", found.group()), out.getvalue())
+    for number, clip in enumerate(dict.fromkeys(re.findall(rb"url\(#(p\w+)\)", shorter))):
+        shorter = shorter.replace(clip, b"clip%d" % number)
     return re.sub(rb"[ \t]+\n", b"\n", shorter)
 
 

@@ -12,9 +12,9 @@ import tasks
 from bench.findings.verdict import comparison, forest
 from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import PAGES, page_name
-from leaderboard.stats.on_text import MEASURES, compare, measured
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
+from leaderboard.stats.transfer import MEASURES, compare, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
 from .published import Published, built_in

@@ -22,10 +22,9 @@ from pydantic import TypeAdapter
 
 import tasks
 from bench.result import reading
-from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
-from leaderboard.results.frame import nothing_published
-from leaderboard.stats.on_text import compare, measured
+from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
+from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
 
 from .pages import FINDINGS, ON_TEXT, README, SUITES, front_page, text_files
@@ -54,7 +53,11 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     from leaderboard.figures import plots
     from leaderboard.figures.style import as_svg
 
-    yield from ((path, as_svg(figure)) for path, figure in text_figures(published))
+    main = next(iter(published.boards.values()))
+    for suite, board in published.texts.items():
+        if compared := compare(main, text := measured(board)):
+            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
+            yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):
@@ -65,17 +68,6 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
                 cls = built_in(encoding)
                 figure = plots.one_encoding(board, encoding, attention_by_distance(cls) if cls else [])
                 yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
-
-
-def text_figures(published: Published) -> Iterator[tuple]:
-    """Path and figure of each suite of real text that shares encodings with the main suite."""
-    from leaderboard.figures import plots
-
-    main = next(iter(published.boards.values()))
-    for suite, board in published.texts.items():
-        if compared := compare(main, text := measured(board)):
-            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
-            yield f"{IMAGES}/{suite}/transfer.svg", plots.on_text(main, text, strong)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:
@@ -124,41 +116,33 @@ def check_rendered(folder: Path) -> str:
     Raises:
         InputError: files differ (the message names the first), or the store is broken or empty.
     """
-    published, results = Published(folder), result_hashes(folder)
-    if not published.boards:
-        raise nothing_published(folder)
+    pages, results = page_files(Published(folder)), result_hashes(folder)
     with reading(folder / MANIFEST, "was not written by `lprime publish`", "delete it and publish again"):
         written = TypeAdapter(dict[str, str]).validate_json((folder / MANIFEST).read_bytes())
-    texts = {path: short_sha256(text.encode()) for path, text in page_files(published).items()}
-    expected = texts | {path: value for path, value in written.items() if path.startswith(f"{IMAGES}/")}
-    old = written.keys() - expected.keys()
-    faults = [str(folder / path) for path in sorted(results.keys() | old) if results.get(path) != written.get(path)]
-    # The front page first.
-    for path in sorted(expected.keys() | rendered_files(folder), key=lambda path: (path != README, path)):
-        if path not in expected:
-            faults.append(f"{folder / path} (left over)")
-        elif not (folder / path).is_file():
-            faults.append(f"{folder / path} (missing)")
-        elif short_sha256(read_file(folder / path)) != expected[path]:
-            faults.append(str(folder / path))
+    expected, faults = written | {path: short_sha256(text.encode()) for path, text in pages.items()}, []
+    paths = expected.keys() | results.keys() | rendered_files(folder)
+    for path in sorted(paths, key=lambda path: (not path.startswith(f"{RESULTS}/"), path != README, path)):
+        found = short_sha256((folder / path).read_bytes()) if (folder / path).is_file() else None
+        if found != expected.get(path):
+            left_over = path not in expected and path not in results
+            faults.append(f"{folder / path}{' (left over)' * left_over}{' (missing)' * (not found)}")
     if faults:
         more = f" and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
         named = ", ".join(faults[:MOST_NAMED])
         raise InputError(f"{named}{more}: not the rendering of {folder / RESULTS}; `lprime publish` renders all again")
-    return f"{len(expected)} files under {folder} match the {len(results)} result files"
+    return f"{len(expected) - len(results)} files under {folder} match the {len(results)} result files"
 
 
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
-    found = [*(folder / PAGES).rglob("*.md"), *(folder / SUITES).rglob("*.md"), *(folder / IMAGES).rglob("*.svg")]
-    found += [folder / name for name in (FINDINGS, ON_TEXT) if (folder / name).exists()]
-    return {path.relative_to(folder).as_posix() for path in found}
+    kinds = (FINDINGS, ON_TEXT, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
+    return {path.relative_to(folder).as_posix() for kind in kinds for path in folder.glob(kind)}
 
 
 def result_hashes(folder: Path) -> dict[str, str]:
     """Path → hash of each of the store's files."""
     found = sorted(path for path in (folder / RESULTS).rglob("*.json*") if not path.name.startswith("."))
-    return {path.relative_to(folder).as_posix(): short_sha256(read_file(path)) for path in found}
+    return {path.relative_to(folder).as_posix(): short_sha256(path.read_bytes()) for path in found}
 
 
 def short_sha256(data: bytes) -> str:

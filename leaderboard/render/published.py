@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
+from bench.findings.finding import OUTCOMES, Finding, Outcome, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
-from leaderboard.results import read_local, read_published, together
+from bench.result import read_records
 from leaderboard.results.facts import fact
-from leaderboard.results.frame import nothing_published, published_suites
+from leaderboard.results.frame import nothing_published, published_suites, read_local, read_published, together
 from leaderboard.results.store import relative_costs
-from leaderboard.stats.on_text import of_runs
 from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
+from leaderboard.stats.transfer import of_runs
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ class Published:
     @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
-        outcomes, order = read_outcomes(self.folder / "results" / OUTCOMES), [*RULES]
+        outcomes = read_records(self.folder / "results" / OUTCOMES, Outcome)
         judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
-        return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []
+        return sorted(judged, key=lambda pair: RULES.index(pair[1].verdict)) if outcomes else []
 
 
 def built_in(name: str) -> "type[Encoding] | None":

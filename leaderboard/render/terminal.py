@@ -76,13 +76,13 @@ def table_of(columns: Sequence[Column], rows: pd.DataFrame) -> Table:
     return table
 
 
+def about(board: Board) -> dict[str, Any]:
+    return {"suite": board.suite, "version": int(board.version), "fingerprint": board.fingerprint, "tasks": board.tasks}
+
+
 def board_dict(board: Board) -> dict[str, Any]:
     """The frame of rows as plain data, with the verdict; None for what is not known."""
-    return {
-        "suite": board.suite,
-        "version": int(board.version),
-        "fingerprint": board.fingerprint,
-        "tasks": board.tasks,
+    return about(board) | {
         "verdict": verdict_text(board),
         "columns": {column.key: column.help for column in columns_of(board.tasks)},
         "rows": plain(board.rows),
@@ -104,11 +104,7 @@ def comparison(board: Board, a: str, b: str) -> dict[str, Any]:
     pair = places[a], places[b]
     p, difference, half = (float(one[pair]) for one in (board.ps, board.difference, board.half_width))
     ours, theirs = plain(board.rows.iloc[[*pair]])
-    return {
-        "suite": board.suite,
-        "version": int(board.version),
-        "fingerprint": board.fingerprint,
-        "tasks": board.tasks,
+    return about(board) | {
         "a": ours,
         "b": theirs,
         "difference": difference,

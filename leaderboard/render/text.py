@@ -2,16 +2,16 @@
 
 import re
 
-from bench.text_rules import LINK, invisible_character
+import tasks
+from bench.text_rules import LINK
 
 STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
 """Characters that can start a structure of markdown or HTML; an underscore inside a word starts none."""
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """One line of visible text: control and format characters become ``�``, and long text is cut."""
-    shown = "".join("�" if not c.isspace() and invisible_character(c) else c for c in text)
-    shown = " ".join(shown.split()) or "(blank)"
+    """One line of visible text, see ``tasks.printable``; long text is cut."""
+    shown = " ".join(map(tasks.printable, text.split())) or "(blank)"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 

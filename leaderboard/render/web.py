@@ -15,11 +15,10 @@ import pandas as pd
 
 import tasks
 from bench.files import write_atomic
-from leaderboard.export import plain
+from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
-from leaderboard.results import read_published
 from leaderboard.results.facts import class_title, fact, family_title, source_file
-from leaderboard.results.frame import published_suites
+from leaderboard.results.frame import published_suites, read_published
 from leaderboard.stats.rows import LOCAL, Board, newest_runs
 from leaderboard.stats.scores import cells
 from tasks import InputError
@@ -57,10 +56,8 @@ def write_page(boards: Iterable[Board], folder: Path, store: Path | None = None)
         raise InputError(f"{path} was not written by lprime board; choose another folder")
     write_atomic(path, page(boards, store))
     for board in boards:
-        write_atomic(folder / f"{board.suite}.csv", board.rows.to_csv(index=False, lineterminator="\n"))
-        write_atomic(
-            folder / f"{board.suite}.json", json.dumps(plain(board.rows), ensure_ascii=False, indent=1, allow_nan=False)
-        )
+        for ending in (".csv", ".json"):
+            write_table(board.rows, folder / (board.suite + ending))
     return path
 
 

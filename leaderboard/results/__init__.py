@@ -3,8 +3,3 @@
 Frame of runs: one row per finished run, with the scalar columns ``columns.RUN``, ``versions`` (package → version), ``origin``
 (``published`` or ``local``), and the columns ``columns.BY_LENGTH``, whose cells are arrays with one number per test length.
 """
-
-from .columns import BY_LENGTH, RUN, TIDY
-from .frame import Damaged, read_local, read_published, together
-
-__all__ = ["BY_LENGTH", "RUN", "TIDY", "Damaged", "read_local", "read_published", "together"]

@@ -6,17 +6,16 @@ Reading it needs no torch.
 import re
 import tomllib
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import bench
 
 
 @cache
 def sources() -> dict[str, str]:
     """File of ``bench/encodings`` → its text."""
-    spec = find_spec("bench")
-    places = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
-    files = sorted((Path(places[0]) / "encodings").glob("*.[pt]*"))
+    files = sorted((Path(bench.__file__).parent / "encodings").glob("*.[pt]*"))
     return {file.name: file.read_text(encoding="utf-8") for file in files}
 
 

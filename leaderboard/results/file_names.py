@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 from bench.files import write_atomic
 from bench.text_rules import invisible_character
@@ -35,26 +36,10 @@ def page_name(encoding: str) -> str:
     ``finetuned~yarn~scale=4.0``. Each byte of any character but letters, digits and ``._=,-`` becomes ``+`` and two hexadecimal
     digits.
     """
-    balanced = encoding.count("(") == encoding.count(")")  # otherwise dropped brackets could not be recovered
-    text = encoding.rstrip(")") if balanced else encoding
-
-    def escaped(match: re.Match[str]) -> str:
-        c = match.group()
-        return "~" if c == "(" and balanced else "".join(f"+{b:02x}" for b in c.encode(errors="surrogatepass"))
-
-    return re.sub("[^A-Za-z0-9._=,-]", escaped, text)
-
-
-def read_file(path: Path) -> bytes:
-    """The bytes of a file.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    quoted = quote(encoding, "=,", errors="surrogatepass").replace("~", "%7E").replace("%", "+")
+    if encoding.count("(") != encoding.count(")"):  # dropped brackets could not be recovered
+        return quoted
+    return re.sub(r"(\+29)+$", "", quoted).replace("+28", "~")
 
 
 def write_if_changed(path: Path, content: bytes | None) -> bool:
@@ -63,7 +48,7 @@ def write_if_changed(path: Path, content: bytes | None) -> bool:
     Raises:
         InputError: it cannot be written.
     """
-    if content == (read_file(path) if path.is_file() else None):
+    if content == (path.read_bytes() if path.is_file() else None):
         return False
     if content is None:
         path.unlink()

@@ -6,7 +6,6 @@ Your own are in run folders, ``<out>/<suite>/<task>/<encoding>/seed-<n>…/resul
 import json
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,15 @@ from tasks import InputError, unknown
 
 from .columns import BY_LENGTH, RUN
 from .facts import facts
-from .file_names import RESULTS, SUFFIX, read_file
+from .file_names import RESULTS, SUFFIX
 
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
 GETTERS = {name: attrgetter(column.key) for name, column in RUN.items() if column.key}
 
 
-class Damaged(UserWarning):
-    """A file, or a line of one, that was skipped because it cannot be read."""
+class Damaged(InputError, UserWarning):
+    """A file, or a line of one, that is skipped because it cannot be read."""
 
 
 def read_text(where: str, data: bytes, expected: str) -> Result | None:
@@ -53,8 +52,9 @@ def build_frame(results: Iterable[Result], origin: str) -> pd.DataFrame:
 
 
 def cells_of(result: Result) -> list[Any]:
-    """The cells of one run: ``RUN``, ``BY_LENGTH``, versions."""
+    """The cells of one run: ``RUN``, ``BY_LENGTH``, versions. ``source`` is as the bibliography has it now, if it does."""
     computed = {
+        "source": facts().get(result.encoding.name, {}).get("source", result.encoding.source),
         "settings": json.dumps(result.encoding.settings, sort_keys=True, ensure_ascii=False),
         "final_loss": result.loss[-1][1] if result.loss else None,
     }
@@ -92,22 +92,7 @@ def consistent(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def skip(fault: str) -> None:
-    warnings.warn(f"{fault}; skipped", Damaged, stacklevel=2)
-
-
-@contextmanager
-def refuse_damage() -> Iterator[None]:
-    """Raise the first warning ``Damaged`` of the block as an error.
-
-    Raises:
-        InputError: something was skipped.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Damaged)
-        try:
-            yield
-        except Damaged as fault:
-            raise InputError(str(fault).removesuffix("; skipped")) from fault
+    warnings.warn(fault, Damaged, stacklevel=2)
 
 
 def local_results(out: Path, suite: str) -> Iterator[Result]:
@@ -115,21 +100,21 @@ def local_results(out: Path, suite: str) -> Iterator[Result]:
     for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
         run = path.parent.relative_to(out)
         named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
-        if named and (result := read_text(str(path), read_file(path), run.as_posix())):
+        if named and (result := read_text(str(path), path.read_bytes(), run.as_posix())):
             yield result
 
 
 def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
     """The published runs of a suite, each with its line."""
     for path in sorted((folder / RESULTS / suite).glob(f"[!.]*{SUFFIX}")):
-        for number, line in enumerate(read_file(path).splitlines(), 1):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
             if result := read_text(f"{path}, line {number}", line, suite):
                 yield result, line
 
 
 def read_local(out: Path, suite: str) -> pd.DataFrame:
     """The frame of the finished runs of a suite under ``out``; without rows if there are none."""
-    return described(build_frame(local_results(out, suite), "local"))
+    return build_frame(local_results(out, suite), "local")
 
 
 def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
@@ -141,13 +126,7 @@ def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """
     names = published_suites(folder) if suite is None else [suite]
     results = (result for name in names for result, _ in stored_results(folder, name))
-    return described(build_frame(results, "published"))
-
-
-def described(runs: pd.DataFrame) -> pd.DataFrame:
-    """The frame with what encodings were compared with as the bibliography says it now, if it has them."""
-    now = {name: entry["source"] for name, entry in facts().items() if "source" in entry}
-    return runs.assign(source=runs["encoding"].map(now).fillna(runs["source"]))
+    return build_frame(results, "published")
 
 
 def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> pd.DataFrame:
@@ -172,18 +151,15 @@ def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None
     return together(*frames)
 
 
-def suites_with_runs(out: Path) -> list[str]:
-    """Names of the suites that have finished runs under ``out``, sorted."""
-    return sorted({path.parents[3].name for path in out.glob(f"*/*/*/seed-*/{RESULT}")})
-
-
 def published_suites(folder: Path) -> list[str]:
     """Names of the published suites, sorted."""
     return [path.name for path in sorted((folder / RESULTS).glob("[!.]*")) if path.is_dir()]
 
 
-def known_suites(out: Path | None, board: Path | None) -> set[str]:
-    return {*(suites_with_runs(out) if out else ()), *(published_suites(board) if board else ())}
+def known_suites(out: Path | None, board: Path | None) -> list[str]:
+    """Names of the suites that have finished runs under ``out``, or are published, sorted."""
+    own = {path.parents[3].name for path in out.glob(f"*/*/*/seed-*/{RESULT}")} if out else set()
+    return sorted(own.union(published_suites(board) if board else ()))
 
 
 def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = None) -> str:

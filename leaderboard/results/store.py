@@ -6,35 +6,24 @@
     <folder>/results/cards.json                  cost of each encoding, as ``bench.measure`` measured it; one a line
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from warnings import catch_warnings
 
 import pandas as pd
-from pydantic import TypeAdapter
 
 from bench.measure.card import Card
-from bench.result import RESULT, Result, reading
+from bench.result import RESULT, Result, read_records
 from tasks import InputError, catalogue, unknown
 
 from .file_names import RESULTS, file_name, write_if_changed
-from .frame import build_frame, local_results, refuse_damage, stored_results
+from .frame import Damaged, build_frame, local_results, stored_results
 
 CARDS = "cards.json"
+"""File of cards by encoding: see ``bench.result.read_records``."""
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
 """Fields of a result that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in
 these, nor in the settings of the encoding."""
-
-
-class Publication(NamedTuple):
-    """Changes that ``publish`` made to the store."""
-
-    suite: str
-    added: int
-    """New runs."""
-    kept: int
-    """Runs published before, with the same outcome."""
 
 
 def key_of(run: Result) -> tuple[str, str, float, int, int, str]:
@@ -42,7 +31,7 @@ def key_of(run: Result) -> tuple[str, str, float, int, int, str]:
     return run.encoding.name, run.task, run.learning_rate or 0.0, run.seed, run.suite_version, run.fingerprint
 
 
-def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> Publication:
+def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> tuple[int, int]:
     """Add the finished runs under ``<out>/<suite>`` to the store. Publishing the same runs again changes nothing.
 
     Runs of code that is not built in must be sealed.
@@ -52,6 +41,9 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
         folder: the published board; the store is its ``results``.
         encodings: publish only these; None publishes all that have runs.
 
+    Returns:
+        How many runs were added, and how many were published before, with the same outcome.
+
     Raises:
         InputError: no runs, a broken or contradictory one, one that is not sealed, a name that no file can have, or a run
             published before with another outcome. Nothing is written then.
@@ -59,7 +51,7 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     from bench.plugins.registry import is_built_in
 
     place = folder / RESULTS / suite
-    with refuse_damage():
+    with catch_warnings(action="error", category=Damaged):
         found = {key_of(run): run for run in local_results(out, suite)}
         stored = {key_of(run): (run, line) for run, line in stored_results(folder, suite)}
     if not found:
@@ -82,12 +74,12 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     new = {key: run for key, run in found.items() if key not in stored}
     lines = {key: line for key, (_, line) in stored.items()}
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}
-    with refuse_damage():  # contradictory runs, before anything is written
+    with catch_warnings(action="error", category=Damaged):  # contradictory runs, before anything is written
         build_frame([*(run for run, _ in stored.values()), *new.values()], "published")
     for file, encoding in [(place / file_name(name), name) for name in sorted({name for name, *_ in new})]:
         own = sorted(key for key in lines if key[0] == encoding)
         write_if_changed(file, b"".join(lines[key] + b"\n" for key in own))
-    return Publication(suite, len(new), len(found) - len(new))
+    return len(new), len(found) - len(new)
 
 
 def refuse_other_outcome(run: Result, stored: Result, path: Path, file: Path) -> None:
@@ -101,34 +93,12 @@ def refuse_other_outcome(run: Result, stored: Result, path: Path, file: Path) ->
         )
 
 
-def read_cards(folder: Path) -> dict[str, Card]:
-    """Encoding → card; empty without a file of cards.
-
-    Raises:
-        InputError: a broken file.
-    """
-    path = folder / RESULTS / CARDS
-    if not path.exists():
-        return {}
-    with reading(path, "does not hold cards", "restore it from git, or delete it and publish again"):
-        return dict(sorted(TypeAdapter(dict[str, Card]).validate_json(path.read_bytes()).items()))
-
-
-def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
-    """Write all cards, one encoding per line, sorted by name.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
-    write_if_changed(folder / RESULTS / CARDS, ("{\n" + ",\n".join(rows) + "\n}\n").encode() if rows else None)
-
-
 def relative_costs(folder: Path, suite: str) -> pd.DataFrame:
     """Costs of a training step relative to NoPE, by encoding, where they were measured on this suite's model.
 
     ``step_time`` is at L, ``memory`` (peak) at the longest length measured.
     """
-    cards = {name: card.costs for name, card in read_cards(folder).items() if card.suite == suite and card.costs}
-    rows = {name: (costs[0].step_ratio, costs[-1].peak_ratio) for name, costs in cards.items()}
+    cards = read_records(folder / RESULTS / CARDS, Card)
+    own = {name: card.costs for name, card in cards.items() if card.suite == suite and card.costs}
+    rows = {name: (costs[0].step_ratio, costs[-1].peak_ratio) for name, costs in own.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=["step_time", "memory"])

@@ -7,6 +7,5 @@
     ranks.py        blocks: intervals, a test of all pairs, rank intervals, P(first) under random weights of tasks
     rows.py         the frame of rows
     reliability.py  how far the order can be trusted, for each suite
-    on_text.py      bits per character on real text
-    transfer.py     the comparison of synthetic tasks with text
+    transfer.py     bits per character on real text, and the comparison of synthetic tasks with it
 """

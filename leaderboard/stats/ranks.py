@@ -42,6 +42,12 @@ def centred(blocks: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
     return blocks - (shared - shared.mean())
 
 
+def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
+    """Mean over blocks; NaN without any."""
+    counts = (~np.isnan(values)).sum(1)
+    return np.where(counts > 0, np.nansum(values, axis=1) / np.maximum(counts, 1), np.nan)
+
+
 def moderated(
     blocks: Float[np.ndarray, "R B"], share: float = 1.0
 ) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"], Float[np.ndarray, " R"]]:
@@ -54,11 +60,10 @@ def moderated(
     Arguments:
         share: degrees of freedom of residuals per block beyond the first; 1 − 1/R for ``centred`` blocks.
     """
-    counts = (~np.isnan(blocks)).sum(1)
-    means = np.where(counts > 0, np.nansum(blocks, axis=1) / np.maximum(counts, 1), np.nan)
-    squares = np.nansum((blocks - means[:, None]) ** 2, axis=1)
+    counts, middle = (~np.isnan(blocks)).sum(1), means(blocks)
+    squares = np.nansum((blocks - middle[:, None]) ** 2, axis=1)
     variances, freedom = with_others(squares[:, None], share * np.maximum(counts - 1, 0))
-    return means, variances[:, 0], freedom
+    return middle, variances[:, 0], freedom
 
 
 def with_others(
@@ -80,10 +85,10 @@ def interval(
         about: middle of each interval; None: the mean of the values.
         limits: of what the values can be.
     """
-    means, variances, freedom = moderated(values)
-    counts, means = (~np.isnan(values)).sum(1), means if about is None else about
+    middle, variances, freedom = moderated(values)
+    counts, middle = (~np.isnan(values)).sum(1), middle if about is None else about
     half = stdtrit(np.maximum(freedom, FUZZ), (1 + LEVEL) / 2) * np.sqrt(variances / np.maximum(counts, 1))
-    bounds = np.clip(np.stack([means - half, means + half], 1), *limits)
+    bounds = np.clip(np.stack([middle - half, middle + half], 1), *limits)
     return np.where((counts > 1)[:, None], bounds, np.nan)
 
 
@@ -105,15 +110,15 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
         return found
     values = centred(blocks[rows])
     share = 1 - 1 / len(rows)  # of the freedom of residuals: the rest is spent on what encodings share in a block
-    means, variances, _ = moderated(values, share)
+    middle, variances, _ = moderated(values, share)
     counts = (~np.isnan(values)).sum(1)
-    observed = t_of(means[:, None], variances[:, None], counts, first, second)[:, 0]
+    observed = t_of(middle[:, None], variances[:, None], counts, first, second)[:, 0]
     rng = np.random.default_rng(seed)
     residuals = np.nan_to_num(
-        (values - means[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None]
+        (values - middle[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None]
     )  # with the mean's variance
     order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
-    squares = np.nansum((values - means[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
+    squares = np.nansum((values - middle[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
     chunk = min(CHUNK, 1 + MOST // 50 // len(first))
     rounds = max(1000, min(REPLICATES, MOST // len(first))) // chunk
     for _ in range(rounds):
@@ -146,12 +151,12 @@ def differences(
 ) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
     """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
     share, counts = 1 - 1 / len(blocks), (~np.isnan(blocks)).sum(1)
-    means, variances, freedom = moderated(centred(blocks), share)
+    middle, variances, freedom = moderated(centred(blocks), share)
     of_means = np.where(counts > 1, variances / np.maximum(counts, 1), np.nan)
     own = share * np.maximum(counts - 1, 0)
     freedom = np.clip(freedom[:, None] + own, FUZZ, max(FUZZ, own.sum()))
     half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(of_means[:, None] + of_means)
-    return means[:, None] - means, half
+    return middle[:, None] - middle, half
 
 
 def rank_intervals(scores: Float[np.ndarray, " R"], ps: Float[np.ndarray, "R R"]) -> Int[np.ndarray, "R 2"]:

@@ -38,7 +38,6 @@ def at_an_end(runs: pd.DataFrame) -> pd.Series:
     """For each (encoding, task) of a suite that sweeps the rate, the share of its chosen rates at an end of the rates it
     has."""
     swept = runs[runs["learning_rate"].notna()]
-    ends = swept.groupby(CELL, observed=True)["learning_rate"].agg(["min", "max"])
-    chosen = swept[swept["chosen"]].set_index(CELL)["learning_rate"]
-    ends = ends.reindex(chosen.index)
-    return ((chosen == ends["min"]) | (chosen == ends["max"])).groupby(level=CELL).mean()
+    rates = swept.groupby(CELL, observed=True)["learning_rate"]
+    at_end = (swept["learning_rate"] == rates.transform("min")) | (swept["learning_rate"] == rates.transform("max"))
+    return swept.assign(at_end=at_end)[swept["chosen"]].groupby(CELL, observed=True)["at_end"].mean()

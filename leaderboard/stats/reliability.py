@@ -5,7 +5,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from .rates import at_an_end
-from .rows import Board, means
+from .rows import Board
 from .scores import cells
 from .transfer import tau
 
@@ -25,49 +25,37 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
     standard = ((board.rows["ranking"] == "standard") & board.rows["complete"]).to_numpy()
     places = board.order[np.flatnonzero(standard)]
     best = places[: max(2, (len(places) + 1) // 2)]
-    found: dict[str, float | dict[str, float]] = {"floor": {}, "ceiling": {}, "task": {}}
-    for t, task in enumerate(board.tasks):
-        runs = board.runs[board.runs["task"] == task]
-        beyond = np.concatenate([one_length(group) for _, group in runs.groupby("train_length")])
-        found["floor"][task] = float((beyond < FLOOR).mean())  # type: ignore[index]
-        found["ceiling"][task] = float((beyond > CEILING).mean())  # type: ignore[index]
-        found["task"][task] = generalisability(board.scores[best][:, :, t])  # type: ignore[index]
-    blocks = board.blocks[best]
-    return found | {
-        "order": generalisability(blocks),
+    beyond = {task: cells_beyond(board.runs[board.runs["task"] == task]) for task in board.tasks}
+    return {
+        "floor": {task: float((found < FLOOR).mean()) for task, found in beyond.items()},
+        "ceiling": {task: float((found > CEILING).mean()) for task, found in beyond.items()},
+        "task": {task: generalisability(board.scores[best][:, :, t]) for t, task in enumerate(board.tasks)},
+        "order": generalisability(board.blocks[best]),
         "over_rates": generalisability(board.by_rate.iloc[best].dropna(axis=1, thresh=2).to_numpy(float)),
-        "alpha": cronbach(means(board.scores[best].swapaxes(1, 2).reshape(-1, len(board.seeds))).reshape(len(best), -1)),
+        "alpha": generalisability(board.rows.loc[standard, [f"score.{task}" for task in board.tasks]].to_numpy()[: len(best)]),
         "halves": halves(board.blocks[places]),
-        "at_an_end": float(at_an_end(board.all_runs).mean()) if board.all_runs["learning_rate"].notna().any() else np.nan,
+        "at_an_end": float(at_an_end(board.all_runs).mean()),
     }
 
 
-def one_length(runs: pd.DataFrame) -> Float[np.ndarray, " N"]:
-    """The cells beyond L of runs with equal lengths."""
-    return cells(runs)[:, runs["length"].iloc[0] > runs["train_length"].iloc[0]].ravel()
+def cells_beyond(runs: pd.DataFrame) -> Float[np.ndarray, " N"]:
+    """The cells beyond L of a task's runs, by L."""
+    groups = runs.groupby("train_length")
+    return np.concatenate([cells(group)[:, group["length"].iloc[0] > length].ravel() for length, group in groups])
 
 
 def generalisability(values: Float[np.ndarray, "R B"]) -> float:
-    """Share of the variance of an encoding's mean that is due to the encoding: σ²_r/(σ²_r + σ²_e/B), of complete rows.
+    """Share of the variance of an encoding's mean that is due to the encoding: 1 − σ²_e/(B σ²_mean), of complete rows.
 
-    Two-way analysis of variance without replication; σ²_e is the interaction of encodings and blocks.
+    Two-way analysis of variance without replication; σ²_e is the interaction of encodings and blocks. Over tasks in place of
+    blocks it is Cronbach's α (Hoyt 1941, Psychometrika 6). Below 0 if means differ less than chance alone makes them.
     """
     values = values[~np.isnan(values).any(1)]
-    if min(values.shape) < 2:
+    if min(values.shape) < 2 or not (of_means := values.mean(1).var(ddof=1)):
         return np.nan
-    count = values.shape[1]
     rest = values - values.mean(1, keepdims=True) - values.mean(0, keepdims=True) + values.mean()
-    error = (rest**2).sum() / ((len(values) - 1) * (count - 1))
-    of_rows = max(0.0, values.mean(1).var(ddof=1) - error / count)
-    return float(of_rows / (of_rows + error / count)) if of_rows + error > 0 else np.nan
-
-
-def cronbach(values: Float[np.ndarray, "R T"]) -> float:
-    """Cronbach's α: how far the tasks measure one thing."""
-    if min(values.shape) < 2 or np.isnan(values).any() or not values.sum(1).var(ddof=1):
-        return np.nan
-    count = values.shape[1]
-    return float(count / (count - 1) * (1 - values.var(0, ddof=1).sum() / values.sum(1).var(ddof=1)))
+    error = (rest**2).sum() / ((len(values) - 1) * (values.shape[1] - 1))
+    return float(1 - error / values.shape[1] / of_means)
 
 
 def halves(blocks: Float[np.ndarray, "R B"], splits: int = 200) -> float:

@@ -11,8 +11,9 @@ import tasks
 from bench.result import RANKING_CLASSES
 
 from . import ranks
+from .ranks import means
 from .rates import with_choice
-from .scores import GATE, curve, length_limit, scored
+from .scores import FUZZ, GATE, curve, length_limit, scored
 
 ABOUT = ("family", "ranking", "source", "year", "title", "link", "lengths")
 """Columns of the frame of runs that describe the encoding; the newest run decides."""
@@ -34,18 +35,17 @@ class Board:
         self.runs = self.all_runs[self.all_runs["chosen"]]
         self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         ranked = [task for task in kept["task"].unique() if is_ranked(task)]
-        self.tasks = sorted(ranked or kept["task"].unique(), key=order_of_task)
+        self.tasks = sorted(ranked or kept["task"].unique(), key=lambda task: (TASKS.get(task, len(TASKS)), task))
         self.encodings = sorted(kept["encoding"].unique())
         self.seeds = sorted(kept["seed"].unique())
-        self.scores = self.cube(self.runs)
+        self.scores = self.cube("score")
         """Score of each encoding, block and task, NaN without a run: [R, B, T]."""
         self.blocks = np.where(np.isnan(self.scores).any(2), np.nan, self.scores.mean(2))
         """Mean over tasks of each encoding and block, NaN where a task lacks: [R, B]."""
-        self.centred = ranks.centred(self.blocks)
         self.rows = self.make_rows(costs)
 
-    def cube(self, runs: pd.DataFrame, column: str = "score") -> Float[np.ndarray, "R B T"]:
-        table = runs.pivot_table(index=["encoding", "seed"], columns="task", values=column, aggfunc="mean", observed=True)
+    def cube(self, column: str) -> Float[np.ndarray, "R B T"]:
+        table = self.runs.pivot_table(index=["encoding", "seed"], columns="task", values=column, aggfunc="mean", observed=True)
         index = pd.MultiIndex.from_product([self.encodings, self.seeds])
         values = table.reindex(index=index, columns=self.tasks).to_numpy(float)
         return values.reshape(len(self.encodings), len(self.seeds), len(self.tasks))
@@ -63,18 +63,16 @@ class Board:
         rows["blocks"], rows["complete"] = complete.sum(1), complete.any(1)
         rows["missing"] = [", ".join(np.array(self.tasks)[np.isnan(one).all(0)]) for one in self.scores]
         with np.errstate(all="ignore"):
-            rows["score"] = np.clip(means(self.centred), 0, 1)
+            rows["score"] = np.clip(means(ranks.centred(self.blocks)), 0, 1)
             rows["rate_low"], rows["rate_high"] = self.by_rate.min(axis=1), self.by_rate.max(axis=1)
         for task, values in zip(self.tasks, np.moveaxis(self.scores, 2, 0), strict=True):
             rows[f"score.{task}"] = means(values)
             rows[[f"low.{task}", f"high.{task}"]] = ranks.interval(values)
-        within = self.cube(self.runs, "within")
         for name, column in {"within": "within", "token": "token_score", "nll": "nll_beyond"}.items():
-            values = self.cube(self.runs, column)
-            for t, task in enumerate(self.tasks):
-                rows[f"{name}.{task}"] = means(values[..., t])
-        of_task = means(within.swapaxes(1, 2).reshape(-1, within.shape[1])).reshape(len(rows), -1)
-        rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - 1e-9]) for one in np.nan_to_num(of_task, nan=1.0)]
+            for task, values in zip(self.tasks, np.moveaxis(self.cube(column), 2, 0), strict=True):
+                rows[f"{name}.{task}"] = means(values)
+        within = rows[[f"within.{task}" for task in self.tasks]].to_numpy()
+        rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - FUZZ]) for one in within]
         rows = rows.join(self.limits())
         rows = rows.join(costs if costs is not None else pd.DataFrame(columns=["step_time", "memory"], dtype=float))
         return self.with_ranks(rows.reset_index(names="encoding"))
@@ -133,12 +131,6 @@ def newest_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return with_choice(scored(runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)))
 
 
-def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
-    """Mean over blocks; NaN without any."""
-    known = ~np.isnan(values)
-    return np.where(known.any(1), np.nansum(values, 1) / np.maximum(known.sum(1), 1), np.nan)
-
-
 def is_ranked(task: str) -> bool:
     """Whether boards rank by a task: those that are built in, but for some."""
     known = tasks.catalogue().get(task)
@@ -146,7 +138,3 @@ def is_ranked(task: str) -> bool:
 
 
 TASKS: Mapping[str, int] = {name: n for n, name in enumerate(("copying", "addition", "parity", "key_retrieval", "sorting"))}
-
-
-def order_of_task(task: str) -> tuple[int, str]:
-    return TASKS.get(task, len(TASKS)), task

@@ -57,12 +57,10 @@ def scored(runs: pd.DataFrame) -> pd.DataFrame:
     ``loss_within``: mean loss at l ≤ L, by which learning rates are chosen; the last training loss where no loss was recorded.
     """
     columns = {name: np.full(len(runs), np.nan) for name in ("score", "token_score", "nll_beyond", "within", "loss_within")}
-    keys = [(L, lengths.tobytes()) for L, lengths in zip(runs["train_length"], runs["length"], strict=True)]
-    shapes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    shape_of, narrow = np.array([shapes[key] for key in keys]), runs[[*BY_LENGTH, "train_length", "score_is", "symbols"]]
-    for places in (np.flatnonzero(shape_of == number) for number in shapes.values()):
+    narrow = runs[[*BY_LENGTH, "train_length", "score_is", "symbols"]]
+    for (train_length, _), places in narrow.groupby(["train_length", runs["length"].map(bytes)]).indices.items():
         group = narrow.iloc[places]
-        lengths, train_length = group["length"].iloc[0], group["train_length"].iloc[0]
+        lengths = group["length"].iloc[0]
         weights, inside = length_weights(lengths, train_length), lengths <= train_length
         columns["score"][places] = np.clip(cells(group) @ weights, 0, 1)  # a mean of ones may round to more than 1
         guessed = np.nan_to_num(np.stack(group["token_chance"]))

@@ -18,77 +18,137 @@ weighted score in 95 % of the bootstrap samples. The board does not rank by them
 """
 
 from collections.abc import Sequence
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from . import ranks
+from .rows import Board
 
 REPLICATES = 10_000
 LOWER_IS_BETTER = {"far": True, "rise": True, "worth": False}
+MEASURES = {
+    "near": "bits per character with L characters in view",
+    "far": "bits per character at the longest length",
+    "rise": "bits at the longest length minus bits at L",
+    "worth": "bits that are lost if the text before the last L characters is from another document",
+    "needle": "share of right answers to a question about the beginning of the text",
+}
+"""Column → meaning; each at the longest length but ``near``, and at the chosen learning rate."""
 
 
-def tau(x: Float[np.ndarray, "*B N"], y: Float[np.ndarray, "*B N"]) -> Float[np.ndarray, "*B"]:
-    """Kendall's τ-b along the last axis; NaN where one side is constant."""
-    dx, dy = (np.sign(a[..., :, None] - a[..., None, :]) for a in (x, y))
+def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The columns ``MEASURES`` of each run; a diverged one has the bits of uniform guessing, also as its rise."""
+    last = {name: np.array([cell[-1] for cell in runs[name]]) for name in ("nll", "nll_other", "needle")}
+    pairs = zip(runs["nll"], runs["length"], runs["train_length"], strict=True)
+    near = np.array([loss[np.searchsorted(lengths, length)] for loss, lengths, length in pairs])
+    found = pd.DataFrame({"near": near / np.log(2), "far": last["nll"] / np.log(2)}, index=runs.index)
+    found = found.assign(rise=found["far"] - found["near"], needle=last["needle"])
+    found["worth"] = (last["nll_other"] - last["nll"]) / np.log(2)
+    return found.fillna({"worth": 0.0, "needle": 0.0}).apply(lambda bits: bits.fillna(np.log2(runs["symbols"])))
+
+
+def measured(board: Board) -> pd.DataFrame:
+    """Encoding × ``MEASURES``, means over seeds, with ``rise_low`` and ``rise_high``; the best ``far`` first.
+
+    Encodings of the class ``standard`` that have all seeds of the board. The interval is Student's t, see ``ranks.moderated``.
+    """
+    named = board.rows[(board.rows["ranking"] == "standard") & (board.rows["blocks"] == len(board.seeds))]
+    runs = board.runs[board.runs["encoding"].isin(named["encoding"])]
+    values = of_runs(runs).assign(encoding=runs["encoding"], seed=runs["seed"])
+    found = values.groupby("encoding", observed=True)[[*MEASURES]].mean()
+    if len(found):
+        rise = values.pivot(index="encoding", columns="seed", values="rise").reindex(found.index).to_numpy(float)
+        found[["rise_low", "rise_high"]] = ranks.interval(rise, limits=(-np.inf, np.inf))
+    places = named.set_index("encoding")[["rank_low", "rank_high"]]
+    return found.join(places).sort_values("far", kind="stable")
+
+
+def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> dict[str, Any] | None:
+    """How far scores of a synthetic suite go with the frame of ``measured``; None with fewer than five encodings in both.
+
+    Returns:
+        ``taus`` by task and measure, see ``transfer``; τ of ``rise`` with its prediction by ``weighted`` tasks and by ``equal``
+        weights, see ``predicted``; the share of bootstrap samples in which weights are ``better``; the encodings whose ranks
+        are the farthest ``apart``, with columns score, rise, rank_score and rank_rise.
+    """
+    rows = synthetic.rows[(synthetic.rows["ranking"] == "standard") & synthetic.rows["complete"]].set_index("encoding")
+    scores = rows[[f"score.{task}" for task in synthetic.tasks]].set_axis(synthetic.tasks, axis=1).assign(overall=rows["score"])
+    both = text.join(scores, how="inner").sort_index()
+    if len(both) < 5:
+        return None
+    predictions = predicted(both, synthetic.tasks)
+    found = {name: float(tau(predictions[name], -predictions["rise"])) for name in ("weighted", "equal")}
+    places = both[["overall", "rise"]].set_axis(["score", "rise"], axis=1)
+    places = places.assign(rank_score=places["score"].rank(ascending=False), rank_rise=places["rise"].rank())
+    far = (places["rank_score"] - places["rank_rise"]).abs().sort_values(ascending=False, kind="stable").index[:most]
+    taus = transfer(both, [*synthetic.tasks, "overall"])
+    return found | {"taus": taus, "better": share_better(predictions), "apart": places.loc[far]}
+
+
+def tau(x: ArrayLike, y: ArrayLike, counts: Float[np.ndarray, "*B N"] | None = None) -> Float[np.ndarray, "*B"]:
+    """Kendall's τ-b; NaN where one side is constant.
+
+    Arguments:
+        counts: how often each sample holds each value: the sums over pairs are quadratic forms of these; None: once.
+    """
+    dx, dy = (np.sign(a[:, None] - a) for a in (np.asarray(x, float), np.asarray(y, float)))
+    times = np.ones(len(dx)) if counts is None else counts
+    both, of_x, of_y = ((times @ signs * times).sum(-1) for signs in (dx * dy, dx**2, dy**2))
     with np.errstate(invalid="ignore"):
-        return (dx * dy).sum((-1, -2)) / np.sqrt((dx**2).sum((-1, -2)) * (dy**2).sum((-1, -2)))
+        return both / np.sqrt(of_x * of_y)
 
 
-def transfer(scores: pd.DataFrame, text: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+def samples(count: int) -> Float[np.ndarray, "B N"]:
+    """Bootstrap samples of encodings, always the same: how often each sample holds each encoding."""
+    drawn = np.random.default_rng(0).integers(count, size=(REPLICATES, count, 1))
+    return (drawn == np.arange(count)).sum(1).astype(float)
+
+
+def transfer(both: pd.DataFrame, scores: Sequence[str]) -> pd.DataFrame:
     """τ and its interval for each synthetic score and each measure of text.
 
     Arguments:
-        scores: encoding × synthetic scores (a column a task, and ``overall``).
-        text: encoding × measures, the columns of ``LOWER_IS_BETTER``.
+        both: encoding × synthetic scores, and measures of text.
+        scores: columns of synthetic scores.
 
     Returns:
-        Task and measure × tau, low, high, encodings.
+        Score and measure × tau, low, high, encodings.
     """
-    names = sorted(set(scores.index) & set(text.index))
-    draws = np.random.default_rng(seed).integers(len(names), size=(REPLICATES, len(names)))
-    found = []
-    for task in scores.columns:
-        for measure, lower in LOWER_IS_BETTER.items():
-            x = scores.loc[names, task].to_numpy(float)
-            y = text.loc[names, measure].to_numpy(float) * (-1 if lower else 1)
-            low, high = np.nanquantile(in_parts(x, y, draws), [0.025, 0.975])
-            found.append((task, measure, float(tau(x, y)), float(low), float(high), len(names)))
-    return pd.DataFrame(found, columns=["task", "measure", "tau", "low", "high", "encodings"]).set_index(["task", "measure"])
+    found, counts = {}, samples(len(both))
+    for score, (measure, lower) in product(scores, LOWER_IS_BETTER.items()):
+        pair = both[score], both[measure] * (-1 if lower else 1)
+        low, high = np.nanquantile(tau(*pair, counts), [0.025, 0.975])
+        found[score, measure] = {"tau": tau(*pair), "low": low, "high": high, "encodings": len(both)}
+    return pd.DataFrame([*found.values()], pd.MultiIndex.from_tuples(found))
 
 
-def in_parts(
-    x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"], draws: Int[np.ndarray, "B N"], size: int = 500
-) -> Float[np.ndarray, " B"]:
-    """τ of each bootstrap sample, some hundred at a time to bound the memory."""
-    return np.concatenate([tau(x[part], y[part]) for part in np.split(draws, range(size, len(draws), size))])
-
-
-def predicted(scores: pd.DataFrame, text: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
+def predicted(both: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
     """Ranks of ``rise`` predicted for each encoding from the others by weights of tasks, and by equal weights.
 
     Returns:
         Index: encoding. Columns: rise (rank, 1 is the smallest), weighted, equal (larger is better).
     """
     from scipy.optimize import nnls
-    from scipy.stats import rankdata
 
-    names = sorted(set(scores.index) & set(text.index))
-    x = np.column_stack([rankdata(scores.loc[names, task]) for task in tasks])
-    rise = text.loc[names, "rise"].to_numpy(float)
-    weighted = np.empty(len(names))
-    for left_out in range(len(names)):
-        others = np.arange(len(names)) != left_out
-        y = rankdata(-rise[others])
+    x, rise = both[[*tasks]].rank().to_numpy(), both["rise"]
+    weighted = np.empty(len(both))
+    for left_out in range(len(both)):
+        others = np.arange(len(both)) != left_out
+        y = (-rise[others]).rank().to_numpy()
         mean_x, mean_y = x[others].mean(0), y.mean()
         weights, _ = nnls(x[others] - mean_x, y - mean_y)
         weighted[left_out] = mean_y + (x[left_out] - mean_x) @ weights
-    return pd.DataFrame({"rise": rankdata(rise), "weighted": weighted, "equal": x.mean(1)}, index=names)
+    return pd.DataFrame({"rise": rise.rank(), "weighted": weighted, "equal": x.mean(1)})
 
 
-def share_better(predictions: pd.DataFrame, seed: int = 0) -> float:
+def share_better(predictions: pd.DataFrame) -> float:
     """Share of bootstrap samples of encodings in which the weighted prediction has a higher τ with ``rise`` than equal
     weights."""
-    draws = np.random.default_rng(seed).integers(len(predictions), size=(REPLICATES, len(predictions)))
-    rise = -predictions["rise"].to_numpy(float)
-    weighted, equal = (in_parts(predictions[name].to_numpy(float), rise, draws) for name in ("weighted", "equal"))
+    counts = samples(len(predictions))
+    weighted, equal = (tau(predictions[name], -predictions["rise"], counts) for name in ("weighted", "equal"))
     return float(np.nanmean(weighted > equal))

@@ -69,10 +69,10 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
 def at_chosen_rates(results: "pd.DataFrame") -> "pd.DataFrame":
     """The rows at the learning rate that counts for each encoding, task and seed: see ``leaderboard.stats.rates``."""
     run = [*CELL, "seed", "learning_rate"]
-    inside = results[results["in_distribution"]].groupby([*run, "status", "final_loss"], dropna=False, as_index=False)
-    runs = inside["nll"].mean()
-    if not len(runs):
+    inside = results[results["in_distribution"]]
+    if inside.empty:
         raise InputError("the results are of several learning rates; expected rows at l ≤ L too, where one is chosen")
-    losses = runs["nll"].fillna(runs["final_loss"]).mask(runs["status"] == "diverged", math.inf)
-    found = with_choice(runs.assign(loss_within=losses))
+    losses = inside["nll"].fillna(inside["final_loss"]).mask(inside["status"] == "diverged", math.inf)
+    means = inside.assign(loss_within=losses).groupby(run, dropna=False, as_index=False)["loss_within"].mean()
+    found = with_choice(means)
     return results.merge(found[found["chosen"]][run], on=run)

@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
         if category.__name__ != "Damaged":  # its module takes long to import
             return show(message, category, *where)
         damaged.append(message)
-        print(f"lprime: {message}", file=sys.stderr)
+        print(f"lprime: {message}; skipped", file=sys.stderr)
 
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__

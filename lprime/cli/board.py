@@ -29,7 +29,7 @@ def board(
 
         return print(check_rendered(to))
     from leaderboard.render.published import Published, joint_board, local_board
-    from leaderboard.results.frame import suite_name, suites_with_runs
+    from leaderboard.results.frame import known_suites, suite_name
     from tasks import InputError
 
     folder = published_folder(to)
@@ -38,7 +38,7 @@ def board(
         boards = list(Published(folder).boards.values())
     elif published and name:
         boards = [joint_board(name, out if html is None else None, folder)]
-    elif names := [name] if name else suites_with_runs(out):
+    elif names := [name] if name else known_suites(out, None):
         boards = [local_board(one, out) for one in names]
     else:
         raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")

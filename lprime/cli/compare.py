@@ -30,8 +30,7 @@ def compare(
 
     from leaderboard.render.published import joint_board, local_board
     from leaderboard.render.terminal import comparison, print_comparison
-    from leaderboard.results import read_local
-    from leaderboard.results.frame import published_suites, suite_name
+    from leaderboard.results.frame import published_suites, read_local, suite_name
     from leaderboard.stats.rows import LOCAL
 
     folder = published_folder(board)

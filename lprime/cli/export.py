@@ -40,7 +40,8 @@ def export(
         runs_in, board_in = (None, published_folder(board)) if published else (out, None)
         runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
         table, what = tidy(runs), f"{plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())})"
-    print(f"{write_table(table, to, force):,} rows of {what} written to {to}")
+    write_table(table, to)
+    print(f"{len(table):,} rows of {what} written to {to}")
 
 
 def data(

@@ -20,19 +20,24 @@ def publish(
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
-    from bench.measure.measure import measure_cards
+    from bench.measure.card import Card
+    from bench.measure.measure import new_card
+    from bench.result import read_records, write_records
     from leaderboard.render.publish import render_published
-    from leaderboard.results import read_published
-    from leaderboard.results.frame import suite_name
+    from leaderboard.results.file_names import RESULTS
+    from leaderboard.results.frame import read_published, suite_name
+    from leaderboard.results.store import CARDS
     from leaderboard.results.store import publish as publish_runs
-    from leaderboard.results.store import read_cards, write_cards
     from tasks import plural
 
     if suite is not None:
         name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
-        done = publish_runs(name, out, to, chosen)
-        print(f"{name}: {plural(done.added, 'run')} added, {done.kept} published before")
+        added, before = publish_runs(name, out, to, chosen)
+        print(f"{name}: {plural(added, 'run')} added, {before} published before")
+        cards = read_records(to / RESULTS / CARDS, Card)
         for one in sorted(set(read_published(to)["encoding"])) if measure else ():
-            write_cards(to, measure_cards([one], read_cards(to)))  # measuring all takes minutes, and may be interrupted
+            if card := new_card(one, cards.get(one)):
+                cards[one] = card
+                write_records(to / RESULTS / CARDS, cards)  # measuring all takes minutes, and may be interrupted
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")

@@ -31,8 +31,9 @@ def reproduce(
     Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
     reproduced.
     """
-    from bench.findings.finding import OUTCOMES, load_finding, read_outcomes, shipped_findings, write_outcomes
+    from bench.findings.finding import OUTCOMES, Outcome, load_finding, shipped_findings
     from bench.findings.verdict import NOT, forest, verdict_of
+    from bench.result import read_records, write_records
     from tasks import InputError
 
     place = PUBLISHED / "results" / OUTCOMES
@@ -44,15 +45,15 @@ def reproduce(
     if dry_run:
         show_plan(found, out)
         return 0
-    known = read_outcomes(published_folder() / "results" / OUTCOMES) if not names else {}
-    known |= read_outcomes(out / OUTCOMES)
+    known = read_records(published_folder() / "results" / OUTCOMES, Outcome) if not names else {}
+    known |= read_records(out / OUTCOMES, Outcome)
     rows = []
     for finding in found:
         if names:
             with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
                 known[finding.name] = measure(finding, out, workers)
             for path in [out / OUTCOMES] + [place] * publish:
-                write_outcomes(path, read_outcomes(path) | {finding.name: known[finding.name]})
+                write_records(path, read_records(path, Outcome) | {finding.name: known[finding.name]})
         outcome = known.get(finding.name)
         judgement = verdict_of(finding, outcome)
         row = {"name": finding.name, "claim": finding.claim, "source": finding.source.paper, "minutes": finding.minutes}

@@ -45,19 +45,17 @@ def test_cards_are_measured_once_per_source_and_length(monkeypatch):
     old = a_card(source_sha256=source_hash(get_encoding("alibi")))
     now = old.model_copy(update={"costs": [old.costs[0].model_copy(update={"length": 35})]})
     monkeypatch.setattr(measure, "measure_encoding", lambda cls: calls.append(cls.info.name) or now)
-    found = measure.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
-    assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
-    measure.measure_cards(["alibi"], found)
-    assert calls == ["alibi"], "as measured"
+    assert measure.new_card("alibi", None) == now and measure.new_card("no_longer_there", None) is None
+    assert calls == ["alibi"] and measure.new_card("alibi", now) is None, "as measured"
     for stale in (old, now.model_copy(update={"source_sha256": "x"})):
-        measure.measure_cards(["alibi"], {"alibi": stale})
+        assert measure.new_card("alibi", stale) == now
     assert calls == ["alibi"] * 3
 
 
 def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("open('ran', 'w')")
-    assert measure.measure_cards(["evil.py", "randomised(evil.py)"], {}) == {}
+    assert measure.new_card("evil.py", None) is None and measure.new_card("randomised(evil.py)", None) is None
     assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
 
 

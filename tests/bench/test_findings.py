@@ -13,11 +13,11 @@ from scipy.stats import ttest_rel
 from synthetic_results import result
 from synthetic_results import suite as synthetic_suite
 
-from bench.findings.finding import OUTCOMES, Expectation, Finding, Outcome, Source, read_outcomes, shipped_findings
+from bench.findings.finding import OUTCOMES, Expectation, Finding, Outcome, Source, shipped_findings
 from bench.findings.reading import Measure, Reading
 from bench.findings.verdict import CANNOT, NOT_RUN, STALE, Part, forest, holm, judge, verdict_of
 from bench.probe.record import ProbeRecord, Value
-from bench.result import Result
+from bench.result import Result, read_records
 from tasks import InputError
 
 OTHERS = ["rope", "sinusoidal", "learned", "t5", "alibi", "ntk", "yarn", "fire", "sandwich"]
@@ -231,7 +231,7 @@ def test_reproduce_reports_a_wrong_result_and_lists_all(tmp_path, monkeypatch):
     code, text, _ = run_command("reproduce", "one", *out, "--workers", "1", "--json")
     (shown,) = json.loads(text)
     assert (code, shown["verdict"]) == (1, "not reproduced")
-    assert read_outcomes(tmp_path / OUTCOMES)["one"].samples["nope"] == pytest.approx({0: 0, 1: 0}, abs=1e-4)
+    assert read_records(tmp_path / OUTCOMES, Outcome)["one"].samples["nope"] == pytest.approx({0: 0, 1: 0}, abs=1e-4)
     monkeypatch.undo()
     listed = json.loads(printed("reproduce", *out, "--json"))
     assert [row["name"] for row in listed] == [one.name for one in shipped_findings()]

@@ -18,7 +18,7 @@ from bench.check.task_rules import TaskSubject
 from bench.plugins import registry
 from bench.plugins.new_file import write_new_file
 from bench.suites.suite import Suite, holding, load_suite, validated
-from leaderboard.results import read_local
+from leaderboard.results.frame import read_local
 from leaderboard.stats.rows import Board
 from tasks import InputError
 

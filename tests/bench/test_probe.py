@@ -11,17 +11,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.probe import attention
-from bench.probe.position import probe_errors
-from bench.probe.reading import Attention, read_attention, read_states, replaces_attention
+from bench.probe.attention import read_attention, replaces_attention
+from bench.probe.position import probe_errors, read_states
 
 TOKENS, LENGTH, HEADS = random_tokens(2, 9), 9, 3
 COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
 
 
-def attention_of(model, tokens: Tensor = TOKENS) -> list[Attention]:
-    layers: list[Attention] = []
-    read_attention(model, tokens, tokens.shape[1], torch.Generator().manual_seed(0), layers.append)
-    return layers
+def attention_of(model, tokens: Tensor = TOKENS) -> list[Tensor | None]:
+    """The weights of each layer."""
+    found: list[Tensor | None] = []
+    source = torch.Generator().manual_seed(0)
+    read_attention(model, tokens, tokens.shape[1], source, lambda layer, weights, output: found.append(weights))
+    return found
 
 
 # --- attention weights
@@ -47,7 +49,7 @@ def rope_row(q: Tensor, k: Tensor, i: int) -> Tensor:
 
 def test_attention_read_from_outside_is_that_computed_by_hand():
     model = tiny_model("rope", HEADS).double()
-    weights, block = attention_of(model)[0].weights, model.blocks[0]
+    weights, block = attention_of(model)[0], model.blocks[0]
     x = model.embedding.weight[TOKENS]
     h = F.layer_norm(x, x.shape[-1:], block.attention_norm.weight, block.attention_norm.bias)
     q, k, _ = (h @ block.qkv.weight.T).detach().unflatten(-1, (3, HEADS, -1)).unbind(2)
@@ -65,13 +67,13 @@ def test_weights_are_causal_and_reading_changes_nothing(name):
     assert vars(model.encoding) == before and len(layers) == len(model.blocks)
     for layer in layers:
         if replaces_attention(model.encoding):
-            assert layer.weights is None
+            assert layer is None
             continue
-        assert (layer.weights.triu(1) == 0).all()
-        torch.testing.assert_close(layer.weights.sum(-1), torch.ones(2, HEADS, LENGTH), atol=1e-4, rtol=0)
+        assert (layer.triu(1) == 0).all()
+        torch.testing.assert_close(layer.sum(-1), torch.ones(2, HEADS, LENGTH), atol=1e-4, rtol=0)
     with torch.inference_mode():
         plain = model(TOKENS, LENGTH, torch.Generator().manual_seed(0))
-        read = read_attention(model, TOKENS, LENGTH, torch.Generator().manual_seed(0), lambda attention: None)
+        read = read_attention(model, TOKENS, LENGTH, torch.Generator().manual_seed(0), lambda *attention: None)
     assert torch.equal(plain, read)
 
 

@@ -1,6 +1,5 @@
 """``lprime publish`` and ``lprime board --check``: published files are compared byte by byte, and differing ones are named."""
 
-import re
 import shutil
 
 import pytest
@@ -40,7 +39,7 @@ def contents(board):
 def test_publish_writes_everything_and_check_agrees(published):
     out, board = published
     before = contents(board)
-    assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
+    assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7Cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
     assert {"images/tiny/pages/nope.svg", "images/tiny/overview.svg", "suites/tiny-sorting.md"} <= set(before)
     (said,) = lines("board", "--check", "--board", board)
     rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]
@@ -48,11 +47,7 @@ def test_publish_writes_everything_and_check_agrees(published):
     assert said == f"{len(rendered)} files under {board} match the {len(results)} result files"
     for arguments in (["tiny", "--no-measure"], []):
         lines("publish", *arguments, "--out", out, "--board", board)
-        again = contents(board)
-        # The ids of clip paths hash the layout's last bits, which differ in the first picture that a process draws.
-        ids = re.compile(rb"#?p[0-9a-f]{10}")
-        plain = [{path: ids.sub(b"", one[path]) for path in one if path != MANIFEST} for one in (before, again)]
-        assert plain[0] == plain[1] and again.keys() == before.keys()
+        assert contents(board) == before
 
 
 @pytest.mark.parametrize("name", ["README.md", "pages/nope.md", "images/tiny/pages/nope.svg"])
@@ -113,4 +108,4 @@ def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):
     assert measured == ["nope"]
     page = (board / "pages/nope.md").read_text()
     assert r"s_{ij} = \frac{q_i \cdot k_j}{\sqrt d}" in page
-    assert "formula" not in (board / "pages/my+7cpe.md").read_text()
+    assert "formula" not in (board / "pages/my+7Cpe.md").read_text()

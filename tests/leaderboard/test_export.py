@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from synthetic_results import GOOD, board, frame, full, record, result, suite
 
 from bench.result import LengthScore, Result
-from leaderboard.export import FORMATS, tidy, write_table
-from leaderboard.results import BY_LENGTH, RUN, TIDY
+from leaderboard.export import FORMATS, refuse_path, tidy, write_table
+from leaderboard.results.columns import BY_LENGTH, RUN, TIDY
 from tasks import InputError
 
 HOSTILE = ["nan", "NA", "007", "1e5", 'a"b,c', "line\nbreak", "lone\rreturn", " blanks ", "π|<b>", "None", "\ufeffx", "a\tb"]
@@ -20,26 +20,26 @@ HOSTILE = ["nan", "NA", "007", "1e5", 'a"b,c', "line\nbreak", "lone\rreturn", " 
 def runs() -> list[Result]:
     """Runs with awkward values: hostile names, no short decimal, no loss, no CPU share, different versions."""
     of = suite(seeds=[0, 1])
-    first = full(of, {"nope": (1, 0.1 + 0.2, 1 / 3, 5e-324), **dict.fromkeys(HOSTILE, GOOD)})
+    first = full(of, {"mine": (1, 0.1 + 0.2, 1 / 3, 5e-324), **dict.fromkeys(HOSTILE, GOOD)})
     quirks = {
         "timings": {"step_ms": 1 / 7, "train_s": 2.5, "evaluate_s": 0.1, "total_s": 1e300, "cpu_share": 0.875},
         "commit": "abc-dirty",
         "versions": {"torch": "2.10", "numpy": "2.4"},
         "fingerprint": "12e4567890123456",
     }
-    made = record("fire", settings={"π": 1e-9, "a": [1, "x"]}, source="paper only", stage_share=1 / 3)
+    made = record("unlisted", settings={"π": 1e-9, "a": [1, "x"]}, source="paper only", stage_share=1 / 3)
     other = result(of, "parity", made, 7, GOOD, trained_as="nope", weights="w.safetensors", **quirks)
     graded = [{"nll": 1 / 3, "token_chance": 0.1 + 0.2, "first_wrong": [0] * 10}, {"nll": 5e-324}, {}, {}]
     other = other.model_copy(
         update={"scores": [s.model_copy(update=more) for s, more in zip(other.scores, graded, strict=True)]}
     )
-    return [*first, other, result(of, "parity", "alibi", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])]
+    return [*first, other, result(of, "parity", "another", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])]
 
 
 def read(form, path) -> pd.DataFrame:
-    if form == "parquet":
+    if form == ".parquet":
         return pd.read_parquet(path)
-    if form == "json":
+    if form == ".json":
         return pd.DataFrame(json.loads(path.read_text()), dtype=object)
     text = [name for name in pd.read_csv(path, nrows=0).columns if name not in TIDY or TIDY[name].kind is str]
     return pd.read_csv(path, dtype=dict.fromkeys(text, str), keep_default_na=False, na_values="", float_precision="round_trip",
@@ -53,8 +53,8 @@ def same(found: object, wanted: object) -> bool:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_every_format_gives_back_the_results(tmp_path, form):
-    written, path = runs(), tmp_path / f"t.{form}"
-    assert write_table(tidy(frame(written)), path) == 4 * len(written)
+    written, path = runs(), tmp_path / f"t{form}"
+    write_table(tidy(frame(written)), path)
     rows = iter(read(form, path).to_dict("records"))
     for run in written:
         for score in run.scores:
@@ -108,15 +108,15 @@ def test_the_scores_of_the_board_follow_from_the_table():
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_the_same_results_give_the_same_bytes_and_files_are_kept_unless_forced(tmp_path, form):
-    path, other = tmp_path / f"t.{form}", tmp_path / f"new/t.{form}"
+    path, other = tmp_path / f"t{form}", tmp_path / f"new/t{form}"
     for place in (path, other):
         write_table(tidy(frame(runs())), place)
     assert path.read_bytes() == other.read_bytes()
     few = tidy(frame(runs()[:1]))
     with pytest.raises(InputError, match="exists; choose another --to, or replace it with --force"):
-        write_table(few, path)
-    assert path.read_bytes() == other.read_bytes()
-    write_table(few, path, force=True)
+        refuse_path(path, force=False)
+    refuse_path(path, force=True)
+    write_table(few, path)
     assert len(read(form, path)) == 4 and {p.name for p in tmp_path.iterdir()} == {path.name, "new"}
 
 
@@ -129,7 +129,7 @@ def test_a_folder_and_an_unknown_ending_are_refused(tmp_path):
     (tmp_path / "t.csv").mkdir()
     for name, fault in {"t.csv": "is a folder", "t.xlsx": "names no format; expected one of .csv, .json, .parquet"}.items():
         with pytest.raises(InputError, match=fault):
-            write_table(tidy(frame(runs()[:1])), tmp_path / name, force=True)
+            refuse_path(tmp_path / name, force=True)
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch):
@@ -142,5 +142,5 @@ def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(InputError, match=r"cannot write .*t.csv: No space left on device"):
-        write_table(tidy(frame(runs())), place, force=True)
+        write_table(tidy(frame(runs())), place)
     assert place.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["t.csv"]

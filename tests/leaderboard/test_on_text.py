@@ -9,8 +9,8 @@ from bench.suites.suite import load_suite
 from leaderboard.render.publish import render_published
 from leaderboard.render.published import Published
 from leaderboard.results.store import write_if_changed
-from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
+from leaderboard.stats.transfer import compare, measured
 
 TEXT = load_suite("text")
 RISES = {"nope": 2.0, "rope": 3.0, "alibi": 0.0, "t5": 1.0, "fire": 0.5, "kerple_log": 0.25}

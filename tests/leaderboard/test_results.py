@@ -13,10 +13,9 @@ from synthetic_results import CURVE, GOOD, full, record, result, store, suite, t
 
 from bench.result import RESULT
 from leaderboard.render.published import build_board, joint_board
-from leaderboard.results import Damaged, read_local, read_published
 from leaderboard.results.file_names import file_name, page_name
-from leaderboard.results.frame import read_runs
-from leaderboard.results.store import Publication, publish
+from leaderboard.results.frame import Damaged, read_local, read_published, read_runs
+from leaderboard.results.store import publish
 from tasks import InputError
 
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
@@ -102,7 +101,7 @@ def test_local_rows_stand_beside_published_ones_of_the_same_name(out, board, tmp
 
 
 def test_one_file_per_encoding_and_one_line_per_run(out, board):
-    assert publish("tiny", out, board) == Publication("tiny", added=12, kept=0)
+    assert publish("tiny", out, board) == (12, 0)
     assert set(files(board)) == {"tiny/nope.jsonl", f"tiny/{COMPOSED}.jsonl"}
     lines = files(board)["tiny/nope.jsonl"].decode().splitlines()
     order = [(t, str(s)) for t in ("parity", "sorting") for s in (0, 1, 2)]
@@ -116,12 +115,12 @@ def test_the_same_outcome_at_another_time_or_place_changes_no_byte_and_no_file(o
     dates = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:01Z", "timings": timings(1, cpu_share=0.5)}
     machine = {"device": "cpu (another)", "threads": 2, "commit": "a" * 40, "versions": {"torch": "9"}}
     store(out, [result(suite(), **dates, **machine)])
-    assert publish("tiny", out, board) == Publication("tiny", added=0, kept=12)
+    assert publish("tiny", out, board) == (0, 12)
     assert files(board) == before and inodes == {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
 
 
 def test_publish_only_some_encodings(out, board):
-    assert publish("tiny", out, board, ["nope"]).added == 6
+    assert publish("tiny", out, board, ["nope"])[0] == 6
     assert set(files(board)) == {"tiny/nope.jsonl"}
     with pytest.raises(InputError, match=r"unknown encoding with results of suite tiny 'nop'; did you mean 'nope'"):
         publish("tiny", out, board, ["nop"])
@@ -156,7 +155,7 @@ def test_results_whose_folder_is_gone_and_of_an_older_version_stay_and_never_mix
     publish("tiny", tmp_path / "old", board)
     out = tmp_path / "runs"
     store(out, full(suite(), {"nope": GOOD}, fingerprint="newer", suite_version=2))
-    assert publish("tiny", out, board).added == 6
+    assert publish("tiny", out, board)[0] == 6
     found = read_published(board)
     assert found.groupby(["suite_version", "fingerprint"]).size().to_dict() == {(1, "older"): 6, (2, "newer"): 6}
     shown = build_board(found, None)
@@ -172,9 +171,9 @@ REFUSED = {
 
 
 def test_sealed_runs_have_examples_of_their_own(out, board):
-    before = publish("tiny", out, board).added
+    before = publish("tiny", out, board)[0]
     store(out, [result(suite(), encoding="mine", seed=n, sealed=True, data_hash=f"drawn {n}") for n in range(2)])
-    assert (publish("tiny", out, board).added, len(read_published(board))) == (2, before + 2)
+    assert (publish("tiny", out, board)[0], len(read_published(board))) == (2, before + 2)
 
 
 @pytest.mark.parametrize("fault", REFUSED)
@@ -195,7 +194,7 @@ def test_hostile_names_are_refused_in_one_line(name):
 def unpage(page):
     """The inverse of ``page_name``, written from its docstring."""
     raw = page.replace("~", "(")
-    raw = re.sub(r"(?:\+[0-9a-f]{2})+", lambda m: bytes.fromhex(m[0].replace("+", "")).decode(errors="surrogatepass"), raw)
+    raw = re.sub(r"(?:\+[0-9A-F]{2})+", lambda m: bytes.fromhex(m[0].replace("+", "")).decode(errors="surrogatepass"), raw)
     return raw + ")" * (raw.count("(") - raw.count(")")) if "~" in page else raw
 
 
