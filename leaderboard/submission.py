@@ -21,11 +21,11 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from bench.files import folder_atomic, write_atomic
+from bench.plugins.record import encoding_record
 from bench.plugins.references import absolute, map_references, parts, references_in
 from bench.plugins.registry import get_encoding, is_built_in, load_reference
 from bench.result import EncodingRecord, Record, first_fault
 from bench.runs.run import Run
-from bench.runs.run_one import encoding_record
 from bench.sealed.request import SealedCode
 from bench.suites.suite import Suite
 from bench.text_rules import link_fault, plain_text_fault

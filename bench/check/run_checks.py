@@ -10,9 +10,9 @@ from pydantic import ValidationError
 
 from bench.plugins import registry
 from bench.plugins.loading import package_files
+from bench.plugins.record import encoding_record
 from bench.plugins.references import map_references, parts, references_in
 from bench.plugins.source_hash import source_hash
-from bench.runs.run_one import encoding_record
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import torch
 
-from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.progress import say
 from bench.runs.run import Run
@@ -69,7 +68,7 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> None:
             version=probe.version,
             **run.identity,
             encoding=run.encoding,
-            source_sha256=source_hash(get_encoding(run.encoding)),
+            source_sha256=source_hash(run.cls),
             device=result.device if result else "",
             note="" if subject else "the run diverged",
             values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
@@ -85,5 +84,5 @@ def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
         InputError: the file is damaged.
     """
     record = read_record(run.folder(out) / file_of(probe))
-    current = PROBES[probe].version, run.suite.fingerprint, source_hash(get_encoding(run.encoding))
+    current = PROBES[probe].version, run.suite.fingerprint, source_hash(run.cls)
     return record if record and (record.version, record.fingerprint, record.source_sha256) == current else None

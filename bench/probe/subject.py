@@ -14,7 +14,6 @@ import tasks
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.checkpoint import read_checkpoint, weights_in
-from bench.runs.devices import resolve_device
 from bench.runs.run import Run
 from bench.runs.run_training import build_model, trained
 from bench.runs.shared_training import weights_file, weights_owner
@@ -86,7 +85,7 @@ def trained_subject(run: Run, out: Path) -> Subject:
     """
     path, owner = weights_file(run, out), weights_owner(run)
     if not path.exists():
-        trained(run, out, resolve_device("auto"), keep_weights=True)
+        trained(run, out, "auto", keep_weights=True)
     try:
         tensors, identity, _ = read_checkpoint(path)
     except ValueError as error:

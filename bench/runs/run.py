@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -32,6 +32,9 @@ from bench.suites.suite import Suite
 from tasks import InputError, find, source_sha256
 
 from .run_lock import is_locked
+
+if TYPE_CHECKING:
+    from bench.encodings import Encoding
 
 CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS = "weights.safetensors"
@@ -126,16 +129,22 @@ class Run:
         }
 
     @property
+    def cls(self) -> "type[Encoding]":
+        """The class of its encoding."""
+        from bench.plugins.registry import get_encoding  # loads torch
+
+        return get_encoding(self.encoding)
+
+    @property
     def steps(self) -> int:
         return self.recipe.steps
 
     @property
     def extra_steps(self) -> int:
         """Steps of its encoding's extra stage, which follow those of the recipe."""
-        from bench.plugins.registry import get_encoding  # loads torch
         from bench.training.train import stage_steps
 
-        return stage_steps(self.recipe, get_encoding(self.encoding).stage)
+        return stage_steps(self.recipe, self.cls.stage)
 
     def folder(self, out: Path) -> Path:
         return out / self.path

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from bench.encodings import Setup
-from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.suites.suite import Suite
 from bench.training.model import Decoder, build_decoder
@@ -17,9 +16,10 @@ from bench.training.optimizer import AdamW
 from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
 
 from .checkpoint import load_checkpoint, save_checkpoint
+from .devices import resolve_device
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, WEIGHTS, Run, now
 from .run_lock import lock_training
-from .shared_training import training_run
+from .shared_training import training_run, weights_file
 
 AtStep = Callable[[int], None]
 """Called with the step after every step, and while the run waits or is tested; may raise ``Stopped``. See ``heartbeat``."""
@@ -46,13 +46,13 @@ def build_model(run: Run) -> Decoder:
     """The run's model before training; it depends only on suite, task, encoding and seed."""
     setup = encoding_setup(run.recipe_suite, run.task)
     seed = derive_seed("init", run.seed)
-    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, seed, run.recipe.precision)
+    return build_decoder(run.suite.model, run.cls, setup, seed, run.recipe.precision)
 
 
 def trained(
     run: Run,
     out: Path,
-    device: torch.device,
+    device: str,
     keep_weights: bool,
     at_step: AtStep = lambda step: None,
     checkpoint_every_s: float = CHECKPOINT_EVERY_S,
@@ -60,12 +60,14 @@ def trained(
     """Train a run, or load what is trained already, of this run or of the one whose training it shares.
 
     Arguments:
+        device: ``auto``, ``cpu`` or ``cuda``.
         keep_weights: store the end of the training as ``WEIGHTS``.
 
     Raises:
         Stopped: by ``at_step``; the checkpoint holds the state.
+        InputError: the encoding or the device is unknown, or the folder cannot be written.
     """
-    how = device, at_step, checkpoint_every_s
+    how = resolve_device(device), at_step, checkpoint_every_s
     training, shared = Training(run, out, *how), training_run(run)
     if shared.key == run.key:
         training.complete(keep_weights)
@@ -90,7 +92,7 @@ class Training:
     """A run's training, from its start, its checkpoint or its stored end."""
 
     def __init__(self, run: Run, out: Path, device: torch.device, at_step: AtStep, checkpoint_every_s: float):
-        self.run, self.folder, self.device = run, run.folder(out), device
+        self.run, self.out, self.folder, self.device = run, out, run.folder(out), device
         self.at_step, self.checkpoint_every_s = at_step, checkpoint_every_s
         self.recipe = run.recipe
         self.model = build_model(run).to(device)
@@ -102,13 +104,19 @@ class Training:
         self.has_stage = self.steps > self.recipe.steps
         self.trained_as = ""
         """See ``Result.trained_as``."""
-        source = source_hash(get_encoding(run.encoding))
+        source = source_hash(run.cls)
         # Resuming with another version of suite, encoding or torch would change the numbers.
         self.identity = json.dumps([run.suite.fingerprint, str(run), source, torch.__version__, str(device)])
 
     @property
     def finished(self) -> bool:
         return self.state.diverged or self.state.step == self.steps
+
+    @property
+    def weights(self) -> str:
+        """See ``Result.weights``."""
+        file = weights_file(self.run, self.out)
+        return file.relative_to(self.out).as_posix() if file.exists() else ""
 
     def elapsed(self) -> float:
         """Seconds spent on this training and the run it is for, summed over all sessions."""

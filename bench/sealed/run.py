@@ -5,13 +5,10 @@ import time
 from collections.abc import Mapping
 from functools import partial
 
-import torch
-
 from bench.result import LengthScore, Result
-from bench.runs.devices import current_commit, package_versions
 from bench.runs.run import Run, now
-from bench.runs.run_one import tested
 from bench.runs.run_training import AtStep
+from bench.runs.testing import tested
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
@@ -36,7 +33,7 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
     """
     start, state = time.monotonic(), TrainingState(started=now())
     seed = secrets.randbits(32) if test_seed is None else test_seed
-    fields = {"encoding": code.encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
+    fields = {"encoding": code.encoding, "sealed": not code.unsafe}
 
     def after_step(state: TrainingState) -> None:
         at_step(state.step)
@@ -56,6 +53,6 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
             def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
                 return evaluate(model, task, test_sets, seed, partial(at_step, state.step), revealed_logits)
 
-            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, seed, **fields)
+            return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **fields)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None

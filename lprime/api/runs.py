@@ -20,7 +20,7 @@ from bench.files import write_atomic
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.runs.devices import Device, resolve_device
+from bench.runs.devices import Device
 from bench.runs.run import plan_runs
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import run_one
@@ -131,7 +131,7 @@ def train(
     (run,) = plan_runs(load_suite(name), [cls.info.name], names, [seed])
     place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
-        training = trained(run, place, resolve_device(device), keep_weights=True)
+        training = trained(run, place, device, keep_weights=True)
     if training.state.diverged:
         raise InputError(f"{run} diverged at step {training.state.step}: there are no trained weights")
     return training.model.eval()

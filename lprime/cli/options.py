@@ -122,9 +122,9 @@ def try_encodings(names: list[str]) -> list[str]:
     from bench.check.subject import Subject, hidden_states, plugin_classes
     from bench.encodings import catalogue, hooks
     from bench.plugins.loading import one_line_errors
+    from bench.plugins.record import encoding_record
     from bench.plugins.registry import get_encoding
     from bench.runs.progress import say
-    from bench.runs.run_one import encoding_record
 
     encodings = [get_encoding(name) for given in names for name in (catalogue() if given == "all" else [given])]
     for cls in encodings:
