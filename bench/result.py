@@ -215,6 +215,10 @@ def parse_result(place: Path | str, data: bytes, expected: str, advice: str = ""
     return result
 
 
+class Damaged(InputError, UserWarning):
+    """A file, or a line of one, that is skipped because it cannot be read."""
+
+
 @contextmanager
 def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
     """Raise an ``InputError`` if the block cannot read a file, or the file does not hold the record that is read.

@@ -7,14 +7,16 @@
         <n>.log                      output of the job with share n
 """
 
+import warnings
 from pathlib import Path
 from typing import Literal
 
-from bench.result import Record, reading
+from bench.result import Damaged, Record, reading
 from bench.runs.run import Run, RunKey
 from bench.runs.worker import RunRequest, Source
 from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
+from tasks import InputError
 
 from .cluster import Cluster
 
@@ -70,5 +72,14 @@ def read_plan(folder: Path) -> Plan:
 
 
 def read_plans(out: Path, suite: str) -> list[Plan]:
-    """The plans of all submissions of a suite, oldest first."""
-    return [read_plan(path.parent) for path in sorted((out / suite / HOME).glob(f"*/{PLAN}"))]
+    """The plans of all submissions of a suite, oldest first.
+
+    Those that cannot be read are skipped with a warning ``Damaged``: a second job of a run does no harm.
+    """
+    found = []
+    for path in sorted((out / suite / HOME).glob(f"*/{PLAN}")):
+        try:
+            found.append(read_plan(path.parent))
+        except InputError as fault:
+            warnings.warn(str(fault), Damaged, stacklevel=2)
+    return found

@@ -71,7 +71,7 @@ class Queue:
             need: raise if SLURM does not answer.
 
         Raises:
-            InputError: SLURM does not answer, or a plan is damaged.
+            InputError: SLURM does not answer.
         """
         found = cls(suite, read_plans(out, suite.name), {})
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.encodings import Encoding
 from bench.files import write_atomic
-from bench.text_rules import TEMPLATE
+from bench.text_rules import TEMPLATE, link_fault, plain_text_fault
 from tasks import InputError, Task
 
 from . import registry
@@ -21,12 +21,15 @@ def write_new_file(name: str, kind: str = "encoding", **texts: str) -> Path:
             except that the title is made of the name.
 
     Raises:
-        InputError: the name is invalid or taken, or the file exists.
+        InputError: the name is invalid or taken, the file exists, or a text is not one plain line or an https link.
     """
     from jinja2 import Environment
 
     path, plugin = Path(f"{name}.py"), Task if kind == "task" else Encoding
     registry.validate_name(name, path.name, plugin)
+    for key, text in texts.items():
+        if fault := link_fault(text) if key == "link" else plain_text_fault(text):
+            raise InputError(f"{key} {fault}, got {text!r:.80}")
     if path.exists():
         raise InputError(f"{path} already exists; move it away, or choose another name")
     if name in registry.entry_points(plugin):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.result import RESULT, RUN_FOLDER, Result, parse_result
+from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result
 from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
@@ -24,10 +24,6 @@ from .file_names import RESULTS, SUFFIX
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
 GETTERS = {name: attrgetter(column.key) for name, column in RUN.items() if column.key}
-
-
-class Damaged(InputError, UserWarning):
-    """A file, or a line of one, that is skipped because it cannot be read."""
 
 
 def read_text(where: str, data: bytes, expected: str) -> Result | None:

@@ -85,7 +85,7 @@ def test_a_wrapper_combines_the_declarations_and_the_sources():
         ("t5(buckets=1.5)", "must be of type int, such as 32, got 1.5"),
         ("nope(x=1)", "nope has no settings, got 'x'"),
         ("rope(nope)", "rope wraps no other encoding"),
-        ("doubled", "doubled wraps another encoding; expected doubled(name)"),
+        ("doubled", "doubled wraps another encoding; expected it in brackets"),
         ("doubled(rope, nope)", "doubled wraps one encoding, got 2"),
         ("rope(base=__import__('os'))", "must be finite numbers, True, False or quoted words"),
         ("rope.__class__", "is not an encoding"),

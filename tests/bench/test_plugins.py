@@ -184,6 +184,7 @@ def test_new_writes_a_valid_encoding(here):
         assert run_command("new", name)[0] == 0 and get_encoding(f"{name}.py").info.name == name
     assert "lprime check 'sharper.py(rope)'" in printed_by("new", "sharper", "--wrapper", "--title", "Sharper")
     assert get_encoding("sharper.py(far_sight.py(rate=0.5))").info.name == "sharper(far_sight(rate=0.5))"
+    assert "link is not an https link" in refused("new", "other", "--link", "notalink")
     assert "has a title only" in refused("new", "other", "--task", "--author", "Ada") and not (here / "other.py").exists()
 
 

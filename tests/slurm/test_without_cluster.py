@@ -8,7 +8,7 @@ from grids import write_encoding
 from stand_ins import SUITE, Site, cluster, launched, planned, queue, submitted
 from support import new_registry
 
-from bench.result import EncodingRecord
+from bench.result import Damaged, EncodingRecord
 from bench.runs.progress import Event
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
@@ -19,7 +19,7 @@ from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.records import read_plans
+from slurm.records import PLAN, read_plans
 from slurm.status import Status
 from tasks import InputError
 
@@ -62,6 +62,15 @@ def test_a_refused_submission_leaves_no_plan(tmp_path, site):
     with pytest.raises(InputError, match="a limit"):
         launched(tmp_path, plan_runs(SUITE))
     assert not read_plans(tmp_path, SUITE.name)
+
+
+def test_a_damaged_plan_is_named_and_skipped(tmp_path, site):
+    runs = plan_runs(SUITE)
+    lost, _ = submitted(tmp_path, runs[:2]), submitted(tmp_path, runs[2:])
+    (lost.folder / PLAN).write_text("{")
+    with pytest.warns(Damaged, match="is damaged.*delete"):
+        plan, _ = launched(tmp_path, runs)
+    assert len(site.scripts) == 1 and sum(map(len, plan.shares)) == len(runs)
 
 
 def test_as_many_jobs_as_are_allowed(tmp_path, site, monkeypatch):
