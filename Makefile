@@ -1,6 +1,7 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
+# make faults: kills processes of grids a thousand times; some half an hour.
 # make site: the web page of the published board, and the documentation, as GitHub Pages hosts them; in site/.
 # make speed: our speed next to other libraries'; some 10 minutes on an otherwise idle machine.
 PYTHON ?= python3
@@ -8,7 +9,7 @@ BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 BUBBLEWRAP := $(shell bwrap --unshare-all --ro-bind / / true 2>/dev/null && echo yes)
 TESTCLUSTER := slurm/testcluster/testcluster.sh
-.PHONY: quickstart test test-slurm speed site lint format clean
+.PHONY: quickstart test test-slurm faults speed site lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
@@ -21,7 +22,7 @@ quickstart: .venv/.runtime
 	@echo "  lprime new my_encoding     a template for yours; CONTRIBUTING.md leads on"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 --durations 15 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
+	$(BIN)/python -m pytest -n 2 --durations 15 tests -m 'not slurm and not faults$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
 	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap) and user namespaces, which most containers lack")
@@ -32,6 +33,9 @@ test-slurm: .venv/.dev
 	@export TESTCLUSTERS=/tmp/lprime-testcluster-$$$$; trap 'for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) stop $$c; done' EXIT; \
 	$(BIN)/python -m pytest -n 4 --dist worksteal --durations 15 -m slurm tests/slurm || \
 	{ code=$$?; for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) logs $$c; done; exit $$code; }
+
+faults: .venv/.dev
+	$(BIN)/python -m pytest -s -m faults tests/slurm/test_faults.py
 
 speed: .venv/.dev
 	$(BIN)/python benchmarks/cpu.py
