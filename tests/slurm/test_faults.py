@@ -31,9 +31,11 @@ from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from leaderboard.results.store import publish
 from slurm import commands
+from slurm.executor import SlurmExecutor
 from slurm.job import JobWorker
 from slurm.records import read_plans
-from slurm.submit import launch
+from slurm.status import Queue
+from slurm.submit import submit
 from tasks import InputError
 
 pytestmark = pytest.mark.faults
@@ -84,8 +86,8 @@ def in_pool(out: Path) -> None:
     LocalPool(2, "cpu", checkpoint_every_s=0).execute(todo, out, lambda event: None)
 
 
-def submit(out: Path) -> None:
-    """Launch, with a queue of jobs that outlives the launcher."""
+def launch(out: Path) -> None:
+    """Submit, with a queue of jobs that outlives the launcher."""
     queue = out / "queue"
 
     def answer(*command: str, stdin: str = "") -> str:
@@ -100,7 +102,9 @@ def submit(out: Path) -> None:
         return ""
 
     commands.run_command = answer
-    launch(plan_runs(SUITE), out, cluster())
+    _, plan = SlurmExecutor(cluster()).plan(plan_runs(SUITE), out, Queue.read(out, SUITE))
+    if plan:
+        submit(plan)
 
 
 def job(out: Path) -> None:
@@ -131,7 +135,7 @@ WORKS = {
     "runs": (execute, 2.0, 8),
     "pool": (in_pool, 12.0, 1),
     "job": (job, 12.0, 1),
-    "launcher": (submit, 0.1, 4),
+    "launcher": (launch, 0.1, 4),
     "publishing": (lambda out: publish(SUITE.name, out, out / "board"), 0.1, 0),
 }
 """Kind → work, longest time in seconds until it is killed, how often it is chosen."""
@@ -153,7 +157,7 @@ def test_kills_full_disks_and_jumping_clocks_lose_nothing_and_change_nothing(tmp
     while kills.total() < KILLS:
         out, kept, grids = tmp_path / f"grid-{grids}", dict[Path, bytes](), grids + 1
         out.mkdir()
-        ended(forked(partial(submit, out), faulty=False), None)
+        ended(forked(partial(launch, out), faulty=False), None)
         while len(kept) < len(runs):
             faults += (faulty := random.random() < 0.3)
             disturb(random.choice(kinds), out, kills, faulty)
