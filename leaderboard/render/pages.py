@@ -14,7 +14,7 @@ from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
-from leaderboard.stats.transfer import MEASURES, compare, measured
+from leaderboard.stats.transfer import MEASURES, across, compare, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
 from .published import Published, built_in
@@ -22,7 +22,7 @@ from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
-README, FINDINGS, ON_TEXT, SUITES = "README.md", "findings.md", "text.md", "suites"
+README, FINDINGS, ON_TEXT, SIZES, SUITES = "README.md", "findings.md", "text.md", "sizes.md", "suites"
 FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
 """Field of the bibliography → its name on pages."""
 
@@ -62,6 +62,8 @@ def text_files(published: Published) -> dict[str, str]:
         files[FINDINGS] = render("findings.md.j2", findings=published.findings, comparison=comparison)
     if published.texts:
         files[ON_TEXT] = text_page(published)
+    if sizes := published.sizes:
+        files[SIZES] = size_page(*sizes.values())
     for board in boards.values():
         files[f"{SUITES}/{board.suite}.md"] = suite_page(board)
         files |= {f"{SUITES}/{board.suite}-{task}.md": task_page(board, task) for task in board.tasks}
@@ -107,6 +109,14 @@ def text_page(published: Published) -> str:
         compared=compared,
         tasks=[*main.tasks, "overall"],
     )
+
+
+def size_page(*boards: Board) -> str:
+    """The main suite and the suites that differ from it in size alone."""
+    scores = pd.concat({board.suite: board.rows.set_index("encoding")["score"] for board in boards}, axis=1)
+    ranks = {board.suite: {row["encoding"]: columns_of([])[0].show(row) for row in rows_of(board.rows)} for board in boards}
+    compared = {board.suite: found for board in boards[1:] if (found := across(boards[0], board))}
+    return render("sizes.md.j2", boards=boards, scores=scores, ranks=ranks, compared=compared)
 
 
 def suite_page(board: Board) -> str:

@@ -110,11 +110,24 @@ class Published:
         return {name: Board(one) for name, one in runs if len(one)}
 
     @cached_property
+    def sizes(self) -> Mapping[str, Board]:
+        """Suite → board of the main suite and of the suites with the same tasks, lengths and scores; empty if it is alone."""
+        main, *_ = self.boards.values()
+        same = {name: board for name, board in self.boards.items() if tested(board) == tested(main)}
+        return same if len(same) > 1 else {}
+
+    @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
         outcomes = read_records(self.folder / "results" / OUTCOMES, Outcome)
         judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
         return sorted(judged, key=lambda pair: RULES.index(pair[1].verdict)) if outcomes else []
+
+
+def tested(board: Board) -> set[tuple]:
+    """What is trained and tested, and how it is scored, whatever the size of the model."""
+    columns = board.runs[["task", "variant", "train_length", "score_is"]]
+    return set(columns.itertuples(index=False, name=None))
 
 
 def built_in(name: str) -> "type[Encoding] | None":

@@ -76,9 +76,7 @@ def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> dict[str, An
         weights, see ``predicted``; the share of bootstrap samples in which weights are ``better``; the encodings whose ranks
         are the farthest ``apart``, with columns score, rise, rank_score and rank_rise.
     """
-    rows = synthetic.rows[(synthetic.rows["ranking"] == "standard") & synthetic.rows["complete"]].set_index("encoding")
-    scores = rows[[f"score.{task}" for task in synthetic.tasks]].set_axis(synthetic.tasks, axis=1).assign(overall=rows["score"])
-    both = text.join(scores, how="inner").sort_index()
+    both = text.join(scores_of(synthetic), how="inner").sort_index()
     if len(both) < 5:
         return None
     predictions = predicted(both, synthetic.tasks)
@@ -88,6 +86,28 @@ def compare(synthetic: Board, text: pd.DataFrame, most: int = 5) -> dict[str, An
     far = (places["rank_score"] - places["rank_rise"]).abs().sort_values(ascending=False, kind="stable").index[:most]
     taus = transfer(both, [*synthetic.tasks, "overall"])
     return found | {"taus": taus, "better": share_better(predictions), "apart": places.loc[far]}
+
+
+def scores_of(board: Board) -> pd.DataFrame:
+    """Encoding × score on each task, and ``overall``; complete rows of the class ``standard``."""
+    rows = board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"]].set_index("encoding")
+    return rows[[f"score.{task}" for task in board.tasks]].set_axis(board.tasks, axis=1).assign(overall=rows["score"])
+
+
+def across(one: Board, other: Board) -> dict[str, dict[str, float]] | None:
+    """How far the scores of two suites with the same tasks agree, by task and ``overall``: see ``agreement``.
+
+    None with fewer than five encodings in both.
+    """
+    ours, theirs = scores_of(one), scores_of(other)
+    names = ours.index.intersection(theirs.index).sort_values()
+    return {score: agreement(ours.loc[names, score], theirs.loc[names, score]) for score in ours} if len(names) >= 5 else None
+
+
+def agreement(x: pd.Series, y: pd.Series) -> dict[str, float]:
+    """Kendall's τ of two measures, its 95 % interval (``low``, ``high``), and the number of ``encodings``."""
+    low, high = np.nanquantile(tau(x, y, samples(len(x))), [0.025, 0.975])
+    return {"tau": float(tau(x, y)), "low": low, "high": high, "encodings": len(x)}
 
 
 def tau(x: ArrayLike, y: ArrayLike, counts: Float[np.ndarray, "*B N"] | None = None) -> Float[np.ndarray, "*B"]:
@@ -119,11 +139,10 @@ def transfer(both: pd.DataFrame, scores: Sequence[str]) -> pd.DataFrame:
     Returns:
         Score and measure × tau, low, high, encodings.
     """
-    found, counts = {}, samples(len(both))
-    for score, (measure, lower) in product(scores, LOWER_IS_BETTER.items()):
-        pair = both[score], both[measure] * (-1 if lower else 1)
-        low, high = np.nanquantile(tau(*pair, counts), [0.025, 0.975])
-        found[score, measure] = {"tau": tau(*pair), "low": low, "high": high, "encodings": len(both)}
+    found = {
+        (score, measure): agreement(both[score], both[measure] * (-1 if lower else 1))
+        for score, (measure, lower) in product(scores, LOWER_IS_BETTER.items())
+    }
     return pd.DataFrame([*found.values()], pd.MultiIndex.from_tuples(found))
 
 

@@ -3,14 +3,16 @@
 from math import log
 
 import pytest
+from scipy.stats import kendalltau
 from synthetic_results import board, frame, result, spread, suite
 
 from bench.suites.suite import load_suite
+from leaderboard.render.columns import number
 from leaderboard.render.publish import render_published
 from leaderboard.render.published import Published
 from leaderboard.results.store import write_if_changed
 from leaderboard.stats.rows import Board
-from leaderboard.stats.transfer import compare, measured
+from leaderboard.stats.transfer import across, compare, measured
 
 TEXT = load_suite("text")
 RISES = {"nope": 2.0, "rope": 3.0, "alibi": 0.0, "t5": 1.0, "fire": 0.5, "kerple_log": 0.25}
@@ -69,12 +71,30 @@ def test_the_comparison_finds_the_order_and_its_exception():
     assert compare(few, measured(Board(frame(text_runs())))) is None
 
 
-def test_the_page_of_text(tmp_path):
-    for name, runs in {"small": synthetic(), "text": text_runs()}.items():
+def publish(folder, **suites):
+    for name, runs in suites.items():
         for encoding in RISES:
             lines = [run.model_dump_json() + "\n" for run in runs if run.encoding.name == encoding]
-            write_if_changed(tmp_path / f"results/{name}/{encoding}.jsonl", "".join(lines).encode())
-    render_published(tmp_path)
+            write_if_changed(folder / f"results/{name}/{encoding}.jsonl", "".join(lines).encode())
+    render_published(folder)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_page_of_sizes_compares_suites_that_differ_in_size_alone(tmp_path):
+    upside_down = {name: (1, 1, (1 + rise) / 5, (1 + rise) / 5) for name, rise in RISES.items()}
+    larger, one = spread(suite(name="medium", version=1), upside_down), board(synthetic())
+    publish(tmp_path, small=synthetic(), medium=larger)
+    found = across(one, board(larger))
+    expected = kendalltau(one.rows.set_index("encoding")["score"].loc[[*RISES]], [*RISES.values()]).statistic
+    assert found and found["overall"]["tau"] == pytest.approx(expected)
+    page = (tmp_path / "sizes.md").read_text()
+    assert f"({number(found['overall']['low'])} to" in page and "| `nope` | .20 (4) | .40 (2) |" in page
+    publish(other := tmp_path / "other", small=synthetic())
+    assert not (other / "sizes.md").exists(), "a suite alone has no page of sizes"
+
+
+def test_the_page_of_text(tmp_path):
+    publish(tmp_path, small=synthetic(), text=text_runs())
     page = (tmp_path / "text.md").read_text()
     assert list(Published(tmp_path).boards) == ["small"], "text has tables of its own"
     assert "| `alibi` ▭ | 2.00 | 2.10 | .10 |" in page and "version 9, with text" in page

@@ -29,7 +29,7 @@ class Made:
     known: dict
 
     folder = Path("none")
-    findings, texts = (), {}
+    findings, texts, sizes = (), {}, {}
 
     def declared(self, name):
         return self.known.get(name)
