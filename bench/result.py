@@ -102,7 +102,7 @@ class Timings(Record):
 class Parameters(Record):
     """Numbers of trainable parameters."""
 
-    model: Positive
+    model: Annotated[int, Field(ge=0)]
     """Whole model, encoding included."""
     encoding: Annotated[int, Field(ge=0)]
 

@@ -10,6 +10,7 @@
     lprime.plot(mine)
     model = lprime.train("rope", "quick", "copying")           # a torch module, with its weights
     data = lprime.load_task("copying", "small")                # datasets.DatasetDict
+    other = lprime.evaluate_model(my_model, "copying")         # any causal model from ids to logits
 
     class Mine(lprime.Encoding):
         info = lprime.Info(name="mine", ...)
@@ -30,18 +31,18 @@ if TYPE_CHECKING:
     from tasks import InputError, Ragged, Task, Vocabulary
 
     from .api.figures import plot
-    from .api.runs import check, evaluate, train
+    from .api.runs import check, evaluate, evaluate_model, train
     from .api.tables import load_task, results
 
 __all__ = [
     "At", "Encoding", "Info", "InputError", "Ragged", "Setup", "Stage", "Task", "Vocabulary", "Wrapper",
-    "check", "evaluate", "load_task", "plot", "results", "train",
+    "check", "evaluate", "evaluate_model", "load_task", "plot", "results", "train",
 ]  # fmt: skip
 
 MODULES = {
     **dict.fromkeys(("At", "Encoding", "Info", "Setup", "Stage", "Wrapper"), "bench.encodings"),
     **dict.fromkeys(("InputError", "Ragged", "Task", "Vocabulary"), "tasks"),
-    **dict.fromkeys(("check", "evaluate", "train"), "lprime.api.runs"),
+    **dict.fromkeys(("check", "evaluate", "evaluate_model", "train"), "lprime.api.runs"),
     **dict.fromkeys(("load_task", "results"), "lprime.api.tables"),
     "plot": "lprime.api.figures",
 }
