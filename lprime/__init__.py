@@ -11,6 +11,7 @@
     model = lprime.train("rope", "quick", "copying")           # a torch module, with its weights
     data = lprime.load_task("copying", "small")                # datasets.DatasetDict
     other = lprime.evaluate_model(my_model, "copying")         # any causal model from ids to logits
+    alibi = lprime.attention("alibi", heads=8, head_width=64, train_length=1024)    # a torch module of q, k, v
 
     class Mine(lprime.Encoding):
         info = lprime.Info(name="mine", ...)
@@ -30,16 +31,18 @@ if TYPE_CHECKING:
     from bench.encodings import At, Encoding, Info, Setup, Stage, Wrapper
     from tasks import InputError, Ragged, Task, Vocabulary
 
+    from .api.attention import attention, attentions
     from .api.figures import plot
     from .api.runs import check, evaluate, evaluate_model, train
     from .api.tables import load_task, results
 
 __all__ = [
     "At", "Encoding", "Info", "InputError", "Ragged", "Setup", "Stage", "Task", "Vocabulary", "Wrapper",
-    "check", "evaluate", "evaluate_model", "load_task", "plot", "results", "train",
+    "attention", "attentions", "check", "evaluate", "evaluate_model", "load_task", "plot", "results", "train",
 ]  # fmt: skip
 
 MODULES = {
+    **dict.fromkeys(("attention", "attentions"), "lprime.api.attention"),
     **dict.fromkeys(("At", "Encoding", "Info", "Setup", "Stage", "Wrapper"), "bench.encodings"),
     **dict.fromkeys(("InputError", "Ragged", "Task", "Vocabulary"), "tasks"),
     **dict.fromkeys(("check", "evaluate", "evaluate_model", "train"), "lprime.api.runs"),
