@@ -1,46 +1,35 @@
-"""Check, train and test encodings in this process, on one thread: the same numbers as ``lprime run`` gives. Test any model."""
+"""Check, train and test encodings in this process, on one thread: the same numbers as ``lprime run`` gives."""
 
 import ast
 import hashlib
 import inspect
 import linecache
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 
 from bench.check import Report, check_encoding
 from bench.encodings import Encoding
-from bench.encodings.nope import NoPE
 from bench.files import write_atomic
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.result import EncodingRecord, LengthScore, Result
-from bench.runs.devices import Device, package_versions, resolve_device
-from bench.runs.run import Run, now, plan_runs
-from bench.runs.run_lock import LockedElsewhere, lock_run
-from bench.runs.run_one import run_one, tested
-from bench.runs.run_training import trained
+from bench.runs.devices import Device
+from bench.runs.run import plan_runs
+from bench.runs.run_lock import LockedElsewhere
+from bench.runs.run_one import run_one
 from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
 from bench.suites.suite import holding, load_suite
-from bench.training import evaluate as evaluation
-from bench.training.batches import Batch
-from bench.training.model import Decoder
-from bench.training.train import TrainingState
 from leaderboard.export import tidy
 from leaderboard.results.frame import build_frame
-from tasks import Examples, InputError, Task
+from tasks import InputError, Task
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,110 +99,6 @@ def evaluate(
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
     return tidy(build_frame(found, "local"))
-
-
-def train(
-    encoding: AnyEncoding,
-    suite: str | Path = "quick",
-    task: AnyTask = "copying",
-    *,
-    seed: int = 0,
-    out: str | Path = "runs",
-    device: Device = "auto",
-) -> Decoder:
-    """Train a model as a run of a suite does, or load its weights if ``out`` has them.
-
-    The weights stay in the folder of the run, or of the run whose training it shares, as ``weights.safetensors``. Training
-    resumes after an interruption.
-
-    Returns:
-        The model, a torch module in evaluation mode: ``model.logits(model(tokens, announced_length))`` are the logits
-        [B, T, symbols] of the next token after each of ``tokens`` [B, T], the column ``ids`` of ``lprime.load_task``;
-        ``announced_length`` is in tokens.
-
-    Raises:
-        InputError: an unknown name, with the nearest match; or the training diverged.
-        KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
-    """
-    reference, *references = references_of(encoding, task)
-    cls, (name, names) = get_encoding(reference), holding(str(suite), references)
-    (run,) = plan_runs(load_suite(name), [cls.info.name], names, [seed])
-    place = Path(out)
-    with in_this_process(), lock_run(run.folder(place)):
-        training = trained(run, place, resolve_device(device), keep_weights=True)
-    if training.state.diverged:
-        raise InputError(f"{run} diverged at step {training.state.step}: there are no trained weights")
-    return training.model.eval()
-
-
-def evaluate_model(
-    model: Callable[[Tensor], Any],
-    suite_or_task: AnyTask = "quick",
-    task: AnyTask | None = None,
-    *,
-    lengths: Sequence[int] | None = None,
-    name: str = "model",
-) -> "pd.DataFrame":
-    """Test any causal model by the exact match of its greedy answers, as runs of a suite are tested.
-
-    Arguments:
-        model: maps token ids [B, T], padded on the right, to logits [B, T, V] of each next token, or to an object with such
-            ``logits``, as models of ``transformers`` do. A torch module is put into evaluation mode.
-        suite_or_task, task: a suite, and one of its tasks if not all; or a task alone, as in suite ``small``, or yours.
-        lengths: test lengths in place of those of the suite, at most its longest.
-        name: of the model, in the column ``encoding``.
-
-    Returns:
-        One row per task and test length, with the columns of ``lprime.results``; ``origin`` is ``model``.
-
-    Raises:
-        InputError: an unknown name, a length out of range, logits of another shape, or a logit that depends on later tokens.
-    """
-    text, *given = references_of(suite_or_task, *([] if task is None else [task]))
-    place, tasks = holding("small", [text]) if registry.is_task(text) else holding(text, given)
-    suite = load_suite(place)
-    weights = list(model.parameters()) if isinstance(model, nn.Module) else []
-    other: Any = SimpleNamespace(  # looks like a ``Decoder``
-        model=model,
-        embedding=SimpleNamespace(weight=weights[0] if weights else torch.empty(0)),
-        encoding=SimpleNamespace(stage=None, info=NoPE.info, parameters=list),
-        parameters=lambda: weights,
-        eval=getattr(model, "eval", lambda: None),
-    )
-    empty: dict[str, Any] = {"year": 0, "link": "", "settings": {}, "source_sha256": ""}
-    record = EncodingRecord(name=name, title=name, family="model", ranking="standard", **empty)
-    fields = {"encoding": record, "versions": package_versions()}
-
-    def test(task: Task, sets: Mapping[int, Examples]) -> list[LengthScore]:
-        chosen = lengths and {n: task.test_examples(n, suite.test_examples, suite.test_seed) for n in sorted({*lengths})}
-        return evaluation.evaluate(other, task, chosen or sets, suite.test_seed, predict=partial(logits, len(task.vocabulary)))
-
-    def result(run: Run) -> Result:
-        start, state = time.monotonic(), TrainingState(started=now())
-        device = other.embedding.weight.device
-        return tested(run, other, state, device, test, lambda: time.monotonic() - start, **fields)
-
-    # The suite's own lengths, as those of `load_task`; runs have those of blocks of seeds.
-    plain = suite.model_copy(update={"blocks": [], "learning_rates": []})
-    runs = plan_runs(plain, [name], tasks, suite.seeds[:1])
-    return tidy(build_frame(map(result, runs), "model")).assign(fingerprint=suite.fingerprint)
-
-
-def logits(symbols: int, other: Any, batch: Batch, announced: int, generator: torch.Generator) -> Float[Tensor, "M V"]:
-    """Logits of the target tokens.
-
-    Raises:
-        InputError: see ``evaluate_model``.
-    """
-    half, later = batch.tokens.shape[1] // 2, batch.tokens[:2].clone()
-    later[:, half:] = later[:, half:].flip(1)
-    found, changed = (getattr(out := other.model(tokens), "logits", out) for tokens in (batch.tokens, later))
-    if found.shape[:2] != batch.tokens.shape or found.ndim != 3 or found.shape[2] < symbols:
-        expected = f"[{batch.tokens.shape[0]}, {batch.tokens.shape[1]}, {symbols} or more]"
-        raise InputError(f"the model returns logits of shape {list(found.shape)}; expected {expected}")
-    if not torch.allclose(found[:2, :half], changed[:, :half], rtol=1e-2, atol=1e-2):
-        raise InputError("the model is not causal: a later token changes an earlier logit, so it may see the answer")
-    return batch.layout.unpad(found.float(), batch.target_rows)
 
 
 def references_of(*given: AnyEncoding | AnyTask) -> list[str]:

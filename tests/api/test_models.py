@@ -1,11 +1,13 @@
-"""``lprime.evaluate_model`` against the harness, a perfect model written by hand, and models that it must refuse."""
+"""Models that are not lprime's, tested and trained: against the harness, a perfect model, a plain loop; and what is refused."""
 
+import math
+import runpy
 from types import SimpleNamespace
 
 import pytest
 import torch
 import yaml
-from support import suite_dict
+from support import ROOT, suite_dict
 
 import lprime
 from tasks import EOS, SEP, InputError
@@ -61,3 +63,87 @@ def test_a_perfect_model_is_right_at_every_length(here):
 def test_other_models_are_refused(here, model, lengths, message):
     with pytest.raises(InputError, match=message):
         lprime.evaluate_model(model, "seconds.yaml", "copying", lengths=lengths)
+
+
+class Net(torch.nn.Module):
+    """A position-wise gated recurrent net, with an embedding that is tied to the head and a frozen matrix."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = torch.nn.Embedding(12, 8)
+        self.cells = torch.nn.GRU(8, 8, batch_first=True)
+        self.frozen = torch.nn.Linear(8, 8, bias=False).requires_grad_(False)
+        self.head = torch.nn.Linear(8, 12, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.head(self.frozen(self.cells(self.embed(ids))[0]))
+
+
+def llama(longest: int = 64) -> torch.nn.Module:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=12, max_position_embeddings=longest, **sizes))
+
+
+def plain_loop(model: torch.nn.Module, data, spec: dict) -> list[float]:
+    """The recipe by torch alone, on the rows of ``load_task``."""
+    embedding = next(part for part in model.modules() if isinstance(part, torch.nn.Embedding)).weight
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.ndim == 2 and p is not embedding]
+    others = [p for p in trained if p.ndim != 2 or p is embedding]
+    groups = [{"params": matrices, "weight_decay": spec["weight_decay"]}, {"params": others, "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, betas=spec["betas"])
+    losses = []
+    for step in range(spec["steps"]):
+        batch = data.collate([data["train"][n] for n in range(step * spec["batch"], (step + 1) * spec["batch"])])
+        out = model(batch["input_ids"])
+        logits = getattr(out, "logits", out)[:, :-1].flatten(0, 1)
+        loss = torch.nn.functional.cross_entropy(logits, batch["labels"][:, 1:].flatten(), ignore_index=-100)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, spec["clip_norm"])
+        warm, done = spec["warmup_steps"], (step - spec["warmup_steps"]) / (spec["steps"] - spec["warmup_steps"])
+        factor = (step + 1) / warm if step < warm else (1 + math.cos(math.pi * done)) / 2
+        for group in optimizer.param_groups:
+            group["lr"] = spec["learning_rate"] * factor
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("make", [Net, llama])
+def test_a_model_of_yours_is_trained_as_by_a_plain_loop(here, make):
+    model, twin, spec = make(), make(), suite_dict(name="seconds")["recipe"]
+    lprime.evaluate_model(model, "seconds.yaml", "copying")  # caches made here serve the training
+    assert lprime.train(model=model, suite="seconds.yaml", task="copying", seed=3) is model and not model.training
+    data = lprime.load_task("copying", "seconds.yaml", train_examples=spec["steps"] * spec["batch"], seed=3)
+    losses = plain_loop(twin, data, spec)
+    for (name, ours), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4, msg=lambda text, name=name: f"{name}: {text}")
+    frame = lprime.evaluate_model(model, "seconds.yaml", "copying")
+    assert frame["final_loss"][0] == pytest.approx(sum(losses[-2:]) / 2, rel=1e-4), "the mean of the last two steps"
+    assert frame["steps"][0] == 40 and frame["step_ms"][0] > 0
+    assert frame["parameters"][0] == sum(p.numel() for p in twin.parameters() if p.requires_grad)
+
+
+def test_what_cannot_be_trained_is_refused(here):
+    with pytest.raises(InputError, match="expected an encoding or model="):
+        lprime.train(suite="seconds.yaml")
+    with pytest.raises(InputError, match=r"small tests several learning rates; expected learning_rate= one of 0\.001, 0\.002"):
+        lprime.train("rope", "small")
+    with pytest.raises(InputError, match="diverged on copying at step"):
+        lprime.train(model=llama(), suite="seconds.yaml", learning_rate=1e30)
+    blind = torch.nn.Sequential(torch.nn.Embedding(12, 4), torch.nn.Linear(4, 3))
+    with pytest.raises(InputError, match=r"logits of shape \[16, \d+, 3\]"):
+        lprime.train(model=blind, suite="seconds.yaml")
+
+
+def test_the_example_prints_a_table_of_two_models(here, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["", "seconds.yaml", "copying"])
+    runpy.run_path(str(ROOT / "examples/linear_attention.py"), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows if row[0] != "encoding"] == [["linear", "101516"]] * 4 + [["llama", "132928"]] * 4
