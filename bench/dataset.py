@@ -1,26 +1,29 @@
-"""A task of a suite as a Hugging Face ``DatasetDict``: the test examples of runs, and the first training examples of a seed.
-
-``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
-``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``), ``length`` and
-``answer_start`` (index of the first id after ``<sep>``).
+"""Hugging Face dataset folders, and a task of a suite as one: the test examples of runs, and the first training examples of a
+seed, as the splits ``train`` and ``test_<length>`` with the columns ``COLUMNS``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict, disable_progress_bars
-from jinja2 import Environment
 
 from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, content_hash, train_batch
 
-from .files import folder_atomic
+from .files import folder_atomic, render
 from .suites.suite import Suite
 
 MOST_EXAMPLES = 10_000_000
 """Training examples of one dataset, which is built in memory: some gigabytes."""
+COLUMNS = {
+    "ids": "token ids, without padding",
+    "text": "their symbols, separated by blanks",
+    "answer": "the symbols after `<sep>`, without `<eos>`",
+    "length": "length of the example, in the task's units",
+    "answer_start": "index of the first id after `<sep>`",
+}
 
 
 class TaskData(DatasetDict):
@@ -46,29 +49,45 @@ class TaskData(DatasetDict):
 
 
 def export(suite: Suite, task: str, directory: str | Path, train_examples: int, seed: int) -> Path:
-    """Write the splits of a task and a dataset card to ``directory``, atomically.
+    """Write the splits of a task: see ``task_splits`` and ``write_hub``, which refuse what they cannot write.
+
+    Returns:
+        The absolute path of the directory.
+    """
+    splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
+    about = (
+        f"Variant `{made.variant}`: {made.variants[made.variant]}. Length counts {made.length_is}. Trained at L = "
+        f"{splits.train_length}; training seed {seed}, test seed {suite.test_seed}. Symbols in the order of their ids:\n\n"
+        f"    {' '.join(made.vocabulary.symbols)}\n\n"
+    )
+    note = f"suite {suite.name} version {suite.version}, fingerprint {suite.fingerprint}"
+    return write_hub(directory, splits, f"lprime {task}, suite {suite.name} version {suite.version}", about, note, COLUMNS)
+
+
+def write_hub(
+    directory: str | Path, splits: Mapping[str, Dataset], title: str, about: str, note: str, meanings: Mapping[str, str]
+) -> Path:
+    """Write a folder for ``datasets.load_dataset(directory)``, atomically: a parquet file for each split, and README.md.
 
     Arguments:
         directory: must not exist, or be empty. Missing parents are created.
-        train_examples, seed: as in ``task_splits``.
+        about, note: sentences of the card, and the note of its citation.
+        meanings: of the columns.
 
     Returns:
         The absolute path of the directory.
 
     Raises:
-        InputError: no such task of the suite, no training examples, a directory that is not empty or cannot be written (no
-            permission, no space). Nothing is left behind.
+        InputError: a directory that is not empty or cannot be written (no permission, no space). Nothing is left behind.
     """
-    directory = Path(directory).resolve()
-    splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
-    about, length, symbols = made.variants[made.variant], suite.spec(task).train_length, " ".join(made.vocabulary.symbols)
-    template = (resources.files("bench") / "templates/dataset.md.j2").read_text(encoding="utf-8")
-    card = Environment(keep_trailing_newline=True).from_string(template)
-    text = card.render(task=task, suite=suite, made=made, about=about, length=length, seed=seed, symbols=symbols)
+    directory, (table, *_) = Path(directory).resolve(), (one.data for one in splits.values())
+    schema = [(field.name, field.type, meanings.get(field.name, "")) for field in table.schema]
+    texts = {"title": title, "about": about, "note": note, "version": version("lprime")}
     disable_progress_bars()
     with folder_atomic(directory) as folder:
-        splits.save_to_disk(folder)
-        (folder / "README.md").write_text(text, encoding="utf-8")
+        for name, split in splits.items():
+            split.to_parquet(folder / f"{name}.parquet")
+        (folder / "README.md").write_text(render("dataset.md.j2", **texts, splits=splits, schema=schema), encoding="utf-8")
     return directory
 
 

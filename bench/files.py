@@ -101,6 +101,14 @@ def folder_atomic(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def render(template: str, **values: object) -> str:
+    """The text of a template of ``bench/templates``."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to load
+
+    found = Environment(loader=PackageLoader("bench"), trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
+    return found.get_template(template).render(**values)
+
+
 def fsync(path: Path) -> None:
     """Wait until a file, or the entries of a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)

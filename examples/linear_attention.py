@@ -5,11 +5,12 @@ python examples/linear_attention.py [SUITE TASK]
 
 import sys
 
-import lprime
 import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
+
+import lprime
 
 WIDTH, HEADS, LAYERS = 64, 4, 2
 

@@ -70,6 +70,23 @@ def write_table(table: pd.DataFrame, to: Path, force: bool = False) -> int:
     return len(table)
 
 
+def write_results_hub(table: pd.DataFrame, folder: Path) -> int:
+    """Write the tidy table as a Hugging Face dataset with the split ``results``: see ``write_hub``, which may refuse.
+
+    Returns:
+        The number of rows.
+    """
+    from datasets import Dataset
+
+    from bench.dataset import write_hub
+
+    of = table[["suite", "suite_version", "fingerprint"]].drop_duplicates().itertuples(index=False)
+    note = "; ".join(f"suite {suite} version {version}, fingerprint {fingerprint}" for suite, version, fingerprint in of)
+    splits = {"results": Dataset.from_pandas(table, preserve_index=False)}
+    write_hub(folder, splits, "lprime results", "One row per run and test length. ", note, table.attrs)
+    return len(table)
+
+
 def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain data, with None where a value is unknown or infinite."""
     return table.astype(object).where(table.notna() & ~table.isin([np.inf, -np.inf]), None).to_dict("records")

@@ -12,6 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from bench import encodings
 from bench.encodings import Encoding
+from bench.files import render, write_atomic
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, LengthScore, Parameters, Result, Timings, first_fault, write_result
@@ -61,7 +62,7 @@ def run_one(
         def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
             return evaluate(training.model, task, test_sets, run.recipe_suite.test_seed, before_batch)
 
-        return tested(
+        result = tested(
             run,
             training.model,
             training.state,
@@ -73,6 +74,9 @@ def run_one(
             trained_as=training.trained_as,
             weights=weights.relative_to(out).as_posix() if weights.exists() else "",
         )
+        if keep_weights and weights.parent == run.folder(out):
+            write_atomic(weights.with_name("README.md"), render("weights.md.j2", result=result))
+        return result
 
     return finish(run, out, run.steps + run.extra_steps, should_stop, make)
 

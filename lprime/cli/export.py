@@ -12,8 +12,9 @@ from .options import SUITE_HELP, Board, OfSuite, Out
 
 def export(
     to: Annotated[
-        Path, typer.Option("--to", metavar="PATH", help="The file to write, by its ending: .csv, .json or .parquet.")
-    ],
+        Path | None, typer.Option("--to", metavar="PATH", help="The file to write, by its ending: .csv, .json or .parquet.")
+    ] = None,
+    hub: Annotated[Path | None, typer.Option("--hub", metavar="DIR", help="Or a new folder: a Hugging Face dataset.")] = None,
     suite: Annotated[
         list[str] | None,
         typer.Option(metavar="SUITE", help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}"),
@@ -25,17 +26,22 @@ def export(
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> None:
     """Write all results as one tidy table, with one row per run and test length."""
-    from leaderboard.export import refuse_path, tidy, write_table
+    from leaderboard.export import refuse_path, tidy, write_results_hub, write_table
     from leaderboard.results.frame import read_runs, suite_name
-    from tasks import plural
+    from tasks import InputError, plural
 
-    refuse_path(to, force)
+    place = to or hub
+    if place is None or (hub and (to or probes)):
+        raise InputError("expected --to FILE, or --hub DIR for a dataset of results")
+    if to:
+        refuse_path(to, force)
     if probes:
-        return export_probes(suite, board if published else out, published, to, force)
+        return export_probes(suite, board if published else out, published, place, force)
     runs_in, board_in = (None, published_folder(board)) if published else (out, None)
     runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
-    rows = write_table(tidy(runs), to, force)
-    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {to}")
+    table = tidy(runs)
+    rows = write_results_hub(table, place) if hub else write_table(table, place, force)
+    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())}) written to {place}")
 
 
 def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:
@@ -71,7 +77,7 @@ def data(
 ) -> None:
     """Write a task's examples as a Hugging Face dataset.
 
-    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_from_disk.
+    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_dataset.
     """
     from bench.dataset import export
     from bench.runs.run import check_seed

@@ -45,7 +45,7 @@ def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, 
 
     where = ("--suite", tiny(**changes), "--to", tmp_path / "data")
     assert "48 training examples" in printed("data", task, *where, "--train-examples", 48, "--seed", 3)
-    written = datasets.load_from_disk(str(tmp_path / "data"))
+    written = datasets.load_dataset(str(tmp_path / "data"), cache_dir=tmp_path / "cache")
     for step, trained in enumerate(met[True]):
         assert sorted(trained) == sorted(written["train"]["ids"][step * 12 : (step + 1) * 12])
     assert len(met[True]) == 4
