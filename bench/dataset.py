@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset, DatasetDict, disable_progress_bars
 
-from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, content_hash, train_batch
+from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, train_batch
 
 from .files import folder_atomic, render
 from .suites.suite import Suite
@@ -49,30 +49,21 @@ class TaskData(DatasetDict):
 
 
 def export(suite: Suite, task: str, directory: str | Path, train_examples: int, seed: int) -> Path:
-    """Write the splits of a task: see ``task_splits`` and ``write_hub``, which refuse what they cannot write.
-
-    Returns:
-        The absolute path of the directory.
-    """
-    splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
-    about = (
-        f"Variant `{made.variant}`: {made.variants[made.variant]}. Length counts {made.length_is}. Trained at L = "
-        f"{splits.train_length}; training seed {seed}, test seed {suite.test_seed}. Symbols in the order of their ids:\n\n"
-        f"    {' '.join(made.vocabulary.symbols)}\n\n"
-    )
-    note = f"suite {suite.name} version {suite.version}, fingerprint {suite.fingerprint}"
-    return write_hub(directory, splits, f"lprime {task}, suite {suite.name} version {suite.version}", about, note, COLUMNS)
+    """Write the splits of a task: see ``task_splits`` and ``write_hub``."""
+    splits = task_splits(suite, task, train_examples, seed)
+    about = {"suite": suite, "task": splits.task, "train_length": splits.train_length, "seed": seed}
+    return write_hub(directory, splits, COLUMNS, "templates/task.md.j2", **about)
 
 
 def write_hub(
-    directory: str | Path, splits: Mapping[str, Dataset], title: str, about: str, note: str, meanings: Mapping[str, str]
+    directory: str | Path, splits: Mapping[str, Dataset], meanings: Mapping[str, str], card: str, **about: object
 ) -> Path:
     """Write a folder for ``datasets.load_dataset(directory)``, atomically: a parquet file for each split, and README.md.
 
     Arguments:
         directory: must not exist, or be empty. Missing parents are created.
-        about, note: sentences of the card, and the note of its citation.
         meanings: of the columns.
+        card, about: template of README.md, and its values.
 
     Returns:
         The absolute path of the directory.
@@ -80,14 +71,13 @@ def write_hub(
     Raises:
         InputError: a directory that is not empty or cannot be written (no permission, no space). Nothing is left behind.
     """
-    directory, (table, *_) = Path(directory).resolve(), (one.data for one in splits.values())
-    schema = [(field.name, field.type, meanings.get(field.name, "")) for field in table.schema]
-    texts = {"title": title, "about": about, "note": note, "version": version("lprime")}
+    directory, schema = Path(directory).resolve(), next(iter(splits.values())).data.schema
+    text = render(card, splits=splits, schema=schema, meanings=meanings, version=version("lprime"), **about)
     disable_progress_bars()
     with folder_atomic(directory) as folder:
         for name, split in splits.items():
             split.to_parquet(folder / f"{name}.parquet")
-        (folder / "README.md").write_text(render("dataset.md.j2", **texts, splits=splits, schema=schema), encoding="utf-8")
+        (folder / "README.md").write_text(text, encoding="utf-8")
     return directory
 
 
@@ -115,21 +105,13 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> Task
 
 
 def split(task: Task, sets: Iterable[Examples]) -> Dataset:
-    """One split, with the content hash of its example sets as its fingerprint."""
-    rows: dict[str, list] = {"ids": [], "text": [], "answer": [], "length": [], "answer_start": []}
-    symbols = np.array(task.vocabulary.symbols, dtype=object)
-
-    def collect(examples: Examples) -> Examples:
-        for tokens, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
+    """One split."""
+    symbols, rows = np.array(task.vocabulary.symbols, dtype=object), []
+    for examples in sets:
+        numbers = (column.astype(np.int32) for column in (examples.lengths, examples.answer_start))
+        for tokens, size, length, start in zip(examples.tokens, examples.sizes, *numbers, strict=True):
             words = symbols[tokens[:size]]
-            rows["ids"].append(tokens[:size].astype(np.int32))
-            rows["text"].append(" ".join(words))
-            rows["answer"].append(" ".join(words[start : size - (tokens[size - 1] == EOS)]))
-        rows["length"].extend(examples.lengths.astype(np.int32))
-        rows["answer_start"].extend(examples.answer_start.astype(np.int32))
-        return examples
-
-    digest = content_hash(map(collect, sets))
-    table = Dataset.from_dict(rows).data
-    # Without a fingerprint, datasets would hash the whole table again, together with the current time.
-    return Dataset(table, fingerprint=digest[:16])
+            answer = words[start : size - (tokens[size - 1] == EOS)]
+            texts = {"text": " ".join(words), "answer": " ".join(answer)}
+            rows.append({"ids": tokens[:size].astype(np.int32), **texts, "length": length, "answer_start": start})
+    return Dataset.from_list(rows)

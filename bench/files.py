@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tasks import InputError
 
@@ -102,11 +102,11 @@ def folder_atomic(path: Path) -> Iterator[Path]:
 
 
 def render(template: str, **values: object) -> str:
-    """The text of a template of ``bench/templates``."""
+    """The text of a template, by its path in this package."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to load
 
-    found = Environment(loader=PackageLoader("bench"), trim_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)
-    return found.get_template(template).render(**values)
+    options: dict[str, Any] = {"trim_blocks": True, "keep_trailing_newline": True, "undefined": StrictUndefined}
+    return Environment(loader=PackageLoader("bench", ""), **options).get_template(template).render(**values)
 
 
 def fsync(path: Path) -> None:

@@ -1,7 +1,6 @@
 """All results as one tidy table: one row per run and test length. Equal runs give equal tables."""
 
 import csv
-import io
 import json
 import os
 from pathlib import Path
@@ -64,26 +63,19 @@ def write_table(table: pd.DataFrame, to: Path, force: bool = False) -> int:
         rows = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in plain(table))
         write_atomic(to, "[\n" + ",\n".join(rows) + "\n]\n")
     else:
-        buffer = io.BytesIO()
-        table.to_parquet(buffer, index=False)
-        write_atomic(to, buffer.getvalue())
+        write_atomic(to, table.to_parquet(index=False))
     return len(table)
 
 
 def write_results_hub(table: pd.DataFrame, folder: Path) -> int:
-    """Write the tidy table as a Hugging Face dataset with the split ``results``: see ``write_hub``, which may refuse.
-
-    Returns:
-        The number of rows.
-    """
+    """Write the tidy table as a Hugging Face dataset with the split ``results``: see ``write_hub``. Returns its rows."""
     from datasets import Dataset
 
     from bench.dataset import write_hub
 
-    of = table[["suite", "suite_version", "fingerprint"]].drop_duplicates().itertuples(index=False)
-    note = "; ".join(f"suite {suite} version {version}, fingerprint {fingerprint}" for suite, version, fingerprint in of)
+    suites = table[["suite", "suite_version", "fingerprint"]].drop_duplicates().to_numpy()
     splits = {"results": Dataset.from_pandas(table, preserve_index=False)}
-    write_hub(folder, splits, "lprime results", "One row per run and test length. ", note, table.attrs)
+    write_hub(folder, splits, table.attrs, "templates/results.md.j2", suites=suites)
     return len(table)
 
 

@@ -75,7 +75,7 @@ def run_one(
             weights=weights.relative_to(out).as_posix() if weights.exists() else "",
         )
         if keep_weights and weights.parent == run.folder(out):
-            write_atomic(weights.with_name("README.md"), render("weights.md.j2", result=result))
+            write_atomic(weights.with_name("README.md"), render("templates/weights.md.j2", result=result))
         return result
 
     return finish(run, out, run.steps + run.extra_steps, should_stop, make)

@@ -6,6 +6,7 @@
     <folder>/suites/<suite>.md                table of a suite; ``<suite>-<task>.md`` of a task of it
     <folder>/pages/<encoding>.md              a screen for each encoding
     <folder>/findings.md                      findings of the literature
+    <folder>/GALLERY.md                       an example of every task and variant
     <folder>/images/<suite>/…                 figures
     <folder>/rendered.json                    hashes of the results and of the figures drawn from them
 
@@ -28,7 +29,7 @@ from leaderboard.stats.on_text import compare, measured
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
-from .pages import FINDINGS, ON_TEXT, README, SUITES, front_page, text_files
+from .pages import FINDINGS, GALLERY, ON_TEXT, README, SUITES, front_page, text_files
 from .published import Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
 
@@ -151,7 +152,7 @@ def check_rendered(folder: Path) -> str:
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
     found = [*(folder / PAGES).rglob("*.md"), *(folder / SUITES).rglob("*.md"), *(folder / IMAGES).rglob("*.svg")]
-    found += [folder / name for name in (FINDINGS, ON_TEXT) if (folder / name).exists()]
+    found += [folder / name for name in (FINDINGS, ON_TEXT, GALLERY) if (folder / name).exists()]
     return {path.relative_to(folder).as_posix() for path in found}
 
 

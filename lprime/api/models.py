@@ -21,7 +21,7 @@ from bench.runs.run import Run, now, plan_runs
 from bench.runs.run_lock import lock_run
 from bench.runs.run_one import tested
 from bench.runs.run_training import trained
-from bench.suites.suite import holding, load_suite
+from bench.suites.suite import Suite, holding, load_suite
 from bench.training import train as training
 from bench.training.batches import Batch, as_batch
 from bench.training.evaluate import evaluate
@@ -56,7 +56,7 @@ class Other(nn.Module):
         self.symbols, self.precision = symbols, precision
         own = model if isinstance(model, nn.Module) else nn.Module()
         self.embeddings = nn.ModuleList(part for part in own.modules() if isinstance(part, nn.Embedding))
-        self.blocks = model
+        self.blocks, self.logits = model, nn.Identity()
         self.embedding = SimpleNamespace(weight=next(own.parameters(), torch.empty(0)))  # says the device
 
     def named_parameters(self, *args: Any, **options: Any) -> Iterator[tuple[str, nn.Parameter]]:
@@ -85,9 +85,6 @@ class Other(nn.Module):
             expected = f"[{tokens.shape[0]}, {tokens.shape[1]}, {self.symbols} or more]"
             raise InputError(f"the model returns logits of shape {list(found.shape)}; expected {expected}")
         return found
-
-    def logits(self, hidden: Float[Tensor, "M V"]) -> Float[Tensor, "M V"]:
-        return hidden
 
 
 def train(
@@ -124,16 +121,16 @@ def train(
         raise InputError("expected an encoding or model=…, one of the two")
     references = references_of(task, *([] if encoding is None else [encoding]))
     name, names = holding(str(suite), references[:1])
+    place, loaded = resolve_device(device), load_suite(name)
     if model is not None:
-        (run,) = (replace(run, learning_rate=learning_rate) for run in runs_of(name, names, "model", seed))
-        return train_model(model, run, resolve_device(device))
-    cls, place, loaded = get_encoding(references[1]), Path(out), load_suite(name)
+        return train_model(model, replace(runs_of(loaded, names, "model", seed)[0], learning_rate=learning_rate), place)
+    cls = get_encoding(references[1])
     run, *others = plan_runs(loaded, [cls.info.name], names, [seed], [learning_rate] if learning_rate else None)
     if others:
         rates = ", ".join(f"{rate:g}" for rate in loaded.learning_rates)
         raise InputError(f"suite {loaded.name} tests several learning rates; expected learning_rate= one of {rates}")
-    with in_this_process(), lock_run(run.folder(place)):
-        done = trained(run, place, resolve_device(device), keep_weights=True)
+    with in_this_process(), lock_run(run.folder(Path(out))):
+        done = trained(run, Path(out), place, keep_weights=True)
     if done.state.diverged:
         raise InputError(f"{run} diverged at step {done.state.step}: there are no trained weights")
     return done.model.eval()
@@ -153,10 +150,9 @@ def train_model(model: nn.Module, run: Run, device: torch.device) -> nn.Module:
     return model.eval()
 
 
-def runs_of(suite: str, tasks: Sequence[str], name: str, seed: int | None) -> list[Run]:
+def runs_of(suite: Suite, tasks: Sequence[str], name: str, seed: int) -> list[Run]:
     """The runs of a model. Lengths are the suite's own, as in ``load_task``; runs of encodings have those of their block."""
-    plain = load_suite(suite).model_copy(update={"blocks": [], "learning_rates": []})
-    return plan_runs(plain, [name], tasks, plain.seeds[:1] if seed is None else [seed])
+    return plan_runs(suite.model_copy(update={"blocks": [], "learning_rates": []}), [name], tasks, [seed])
 
 
 def evaluate_model(
@@ -185,6 +181,7 @@ def evaluate_model(
     """
     text, *given = references_of(suite_or_task, *([] if task is None else [task]))
     place, tasks = holding("small", [text]) if registry.is_task(text) else holding(text, given)
+    loaded = load_suite(place)
     empty: dict[str, Any] = {"year": 0, "link": "", "settings": {}, "source_sha256": ""}
     record = EncodingRecord(name=name, title=name, family="model", ranking="standard", **empty)
     fields: dict[str, Any] = {"encoding": record, "versions": package_versions()}
@@ -201,5 +198,5 @@ def evaluate_model(
         device, begun = other.embedding.weight.device, state or TrainingState(started=now())
         return tested(run, other, begun, device, test, lambda: time.monotonic() - start, **fields)
 
-    frame = build_frame(map(result, runs_of(place, tasks, name, None)), "model")
-    return tidy(frame).assign(fingerprint=load_suite(place).fingerprint)
+    frame = build_frame(map(result, runs_of(loaded, tasks, name, loaded.seeds[0])), "model")
+    return tidy(frame).assign(fingerprint=loaded.fingerprint)

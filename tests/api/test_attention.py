@@ -1,7 +1,10 @@
 """``lprime.attention``: equal to the attention of the harness, in whole passes and token by token, for all that can leave."""
 
+import contextlib
+
 import pytest
 import torch
+from torch.nn.attention.flex_attention import flex_attention
 
 import lprime
 from bench.encodings import Setup
@@ -53,6 +56,11 @@ def test_attention_is_that_of_the_harness_in_one_pass_and_token_by_token(name, m
             model(torch.randint(9, (2, count)), count)
             q, k, v, out = (seen[key] for key in ("q", "k", "v", "out"))
             torch.testing.assert_close(module(q, k, v), out, rtol=1e-4, atol=1e-4)
+            if training:
+                torch.testing.assert_close(lprime.hooks(module.encoding, q, k, v).output, out, rtol=1e-4, atol=1e-4)
+    with contextlib.suppress(InputError):  # of what is more than a bias
+        flex = flex_attention(q, k, v, score_mod=module.score_mod(LONGEST))
+        torch.testing.assert_close(flex, out, rtol=1e-4, atol=1e-4)
     for start, stop in ((0, 7), *((n, n + 1) for n in range(7, LONGEST))):  # a prompt, then one token after the other
         step = module(q[:, :, start:stop], k[:, :, :stop], v[:, :, :stop])
         torch.testing.assert_close(step, out[:, :, start:stop], rtol=1e-3, atol=2e-4)
@@ -77,3 +85,35 @@ def test_positions_may_be_given():
     torch.testing.assert_close(shifted, module(q, k, v), rtol=1e-4, atol=1e-4)  # relative
     assert not torch.allclose(module(q, k, v, torch.arange(9) * 2), shifted)
     torch.testing.assert_close(module(q[:, :, -1:], k, v, torch.arange(9) + 100), shifted[:, :, -1:])
+
+
+def test_a_score_mod_is_for_biases_of_positions_alone():
+    def has(name: str) -> bool:
+        try:
+            return bool(lprime.attention(name, heads=2, head_width=8, train_length=8).score_mod(8))
+        except InputError as error:
+            assert "is not a bias that depends on positions alone" in str(error)
+            return False
+
+    assert all(map(has, ("alibi", "t5", "kerple_log", "fire", "sandwich", "sink(nope)")))
+    assert not any(map(has, ("rope", "cope", "nope", "shaw", "dape(alibi)", "logn(hard_alibi)", "window(rope)")))
+
+
+def test_hooks_by_hand():
+    q, k, v = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    found, places = lprime.hooks("alibi", q, k, v), torch.arange(5)
+    slopes = torch.tensor([2**-4, 2**-8])[:, None, None]
+    bias = torch.broadcast_to(found.bias, (1, 2, 5, 5))[0].tril()
+    torch.testing.assert_close(bias, (-slopes * (places[:, None] - places)).tril())
+    scores = q @ k.mT / 2 + bias + torch.full((5, 5), -torch.inf).triu(1)
+    torch.testing.assert_close(found.output, scores.softmax(-1) @ v)
+    assert found.q is q and found.k is k and found.x is None
+    turned = lprime.hooks("rope", q, k)
+    assert turned.bias is None and not torch.allclose(turned.q, q)
+    torch.testing.assert_close(turned.q.norm(dim=-1), q.norm(dim=-1))
+    x = torch.randn(1, 5, 8)
+    wave = lprime.hooks("sinusoidal", q, k, v, x).x - x
+    torch.testing.assert_close(wave[0, :, 0], torch.sin(places.float()))
+    assert lprime.hooks("fox", q, k, v, x).output.shape == v.shape
+    with pytest.raises(InputError, match="it reads the input of the layer"):
+        lprime.hooks("fox", q, k, v)
