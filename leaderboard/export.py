@@ -74,8 +74,8 @@ def write_results_hub(table: pd.DataFrame, folder: Path) -> int:
     from bench.dataset import write_hub
 
     suites = table[["suite", "suite_version", "fingerprint"]].drop_duplicates().to_numpy()
-    splits = {"results": Dataset.from_pandas(table, preserve_index=False)}
-    write_hub(folder, splits, table.attrs, "templates/results.md.j2", suites=suites)
+    results = Dataset.from_pandas(table, preserve_index=False)
+    write_hub(folder, {"results": results}, table.attrs, "templates/results.md.j2", suites=suites)
     return len(table)
 
 

@@ -41,12 +41,9 @@ TRAINED: "WeakKeyDictionary[nn.Module, TrainingState]" = WeakKeyDictionary()
 
 
 class Other(nn.Module):
-    """Any model, in the place of a ``Decoder``; its hidden states are its logits.
+    """Any model over a vocabulary of so many symbols, in the place of a ``Decoder``; its hidden states are its logits.
 
     Its modules are named so that the optimizer decays all matrices but embeddings.
-
-    Arguments:
-        symbols: size of the vocabulary.
     """
 
     encoding: Any = SimpleNamespace(stage=None, info=NoPE.info, parameters=list)
@@ -140,8 +137,8 @@ def train_model(model: nn.Module, run: Run, device: torch.device) -> nn.Module:
     """Train a model in place, as the run says."""
     recipe, made = run.recipe, run.recipe_suite.make_task(run.task)
     other: Any = Other(model.to(device), len(made.vocabulary), recipe.precision)
-    first = train_batch(made, run.train_length, recipe.batch, run.seed, 0)
-    other.eval().target_states(as_batch(first).to(device))  # raises now what the test would find
+    first = as_batch(train_batch(made, run.train_length, recipe.batch, run.seed, 0))
+    other.eval().target_states(first.to(device))  # raises now what the test would find
     state, no_graphs = TrainingState(started=now()), cast(Any, SimpleNamespace(usable=False))
     training.train(other, AdamW(other, recipe), made, run.train_length, recipe, run.seed, state, graphs=no_graphs)
     if state.diverged:
