@@ -1,26 +1,29 @@
-"""A task of a suite as a Hugging Face ``DatasetDict``: the test examples of runs, and the first training examples of a seed.
-
-``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
-``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``), ``length`` and
-``answer_start`` (index of the first id after ``<sep>``).
+"""Hugging Face dataset folders, and a task of a suite as one: the test examples of runs, and the first training examples of a
+seed, as the splits ``train`` and ``test_<length>`` with the columns ``COLUMNS``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict, disable_progress_bars
-from jinja2 import Environment
 
-from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, content_hash, train_batch
+from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, train_batch
 
-from .files import folder_atomic
+from .files import folder_atomic, render
 from .suites.suite import Suite
 
 MOST_EXAMPLES = 10_000_000
 """Training examples of one dataset, which is built in memory: some gigabytes."""
+COLUMNS = {
+    "ids": "token ids, without padding",
+    "text": "their symbols, separated by blanks",
+    "answer": "the symbols after `<sep>`, without `<eos>`",
+    "length": "length of the example, in the task's units",
+    "answer_start": "index of the first id after `<sep>`",
+}
 
 
 class TaskData(DatasetDict):
@@ -46,28 +49,34 @@ class TaskData(DatasetDict):
 
 
 def export(suite: Suite, task: str, directory: str | Path, train_examples: int, seed: int) -> Path:
-    """Write the splits of a task and a dataset card to ``directory``, atomically.
+    """Write the splits of a task: see ``task_splits`` and ``write_hub``."""
+    splits = task_splits(suite, task, train_examples, seed)
+    about = {"suite": suite, "task": splits.task, "train_length": splits.train_length, "seed": seed}
+    return write_hub(directory, splits, COLUMNS, "templates/task.md.j2", **about)
+
+
+def write_hub(
+    directory: str | Path, splits: Mapping[str, Dataset], meanings: Mapping[str, str], card: str, **about: object
+) -> Path:
+    """Write a folder for ``datasets.load_dataset(directory)``, atomically: a parquet file for each split, and README.md.
 
     Arguments:
         directory: must not exist, or be empty. Missing parents are created.
-        train_examples, seed: as in ``task_splits``.
+        meanings: of the columns.
+        card, about: template of README.md, and its values.
 
     Returns:
         The absolute path of the directory.
 
     Raises:
-        InputError: no such task of the suite, no training examples, a directory that is not empty or cannot be written (no
-            permission, no space). Nothing is left behind.
+        InputError: a directory that is not empty or cannot be written (no permission, no space). Nothing is left behind.
     """
-    directory = Path(directory).resolve()
-    splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
-    about, length, symbols = made.variants[made.variant], suite.spec(task).train_length, " ".join(made.vocabulary.symbols)
-    template = (resources.files("bench") / "templates/dataset.md.j2").read_text(encoding="utf-8")
-    card = Environment(keep_trailing_newline=True).from_string(template)
-    text = card.render(task=task, suite=suite, made=made, about=about, length=length, seed=seed, symbols=symbols)
+    directory, schema = Path(directory).resolve(), next(iter(splits.values())).data.schema
+    text = render(card, splits=splits, schema=schema, meanings=meanings, version=version("lprime"), **about)
     disable_progress_bars()
     with folder_atomic(directory) as folder:
-        splits.save_to_disk(folder)
+        for name, split in splits.items():
+            split.to_parquet(folder / f"{name}.parquet")
         (folder / "README.md").write_text(text, encoding="utf-8")
     return directory
 
@@ -96,21 +105,13 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> Task
 
 
 def split(task: Task, sets: Iterable[Examples]) -> Dataset:
-    """One split, with the content hash of its example sets as its fingerprint."""
-    rows: dict[str, list] = {"ids": [], "text": [], "answer": [], "length": [], "answer_start": []}
-    symbols = np.array(task.vocabulary.symbols, dtype=object)
-
-    def collect(examples: Examples) -> Examples:
-        for tokens, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
+    """One split."""
+    symbols, rows = np.array(task.vocabulary.symbols, dtype=object), []
+    for examples in sets:
+        numbers = (column.astype(np.int32) for column in (examples.lengths, examples.answer_start))
+        for tokens, size, length, start in zip(examples.tokens, examples.sizes, *numbers, strict=True):
             words = symbols[tokens[:size]]
-            rows["ids"].append(tokens[:size].astype(np.int32))
-            rows["text"].append(" ".join(words))
-            rows["answer"].append(" ".join(words[start : size - (tokens[size - 1] == EOS)]))
-        rows["length"].extend(examples.lengths.astype(np.int32))
-        rows["answer_start"].extend(examples.answer_start.astype(np.int32))
-        return examples
-
-    digest = content_hash(map(collect, sets))
-    table = Dataset.from_dict(rows).data
-    # Without a fingerprint, datasets would hash the whole table again, together with the current time.
-    return Dataset(table, fingerprint=digest[:16])
+            answer = words[start : size - (tokens[size - 1] == EOS)]
+            texts = {"text": " ".join(words), "answer": " ".join(answer)}
+            rows.append({"ids": tokens[:size].astype(np.int32), **texts, "length": length, "answer_start": start})
+    return Dataset.from_list(rows)

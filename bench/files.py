@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from tasks import InputError
 
@@ -99,6 +99,14 @@ def folder_atomic(path: Path) -> Iterator[Path]:
             new.rename(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def render(template: str, **values: object) -> str:
+    """The text of a template, by its path in this package."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to load
+
+    options: dict[str, Any] = {"trim_blocks": True, "keep_trailing_newline": True, "undefined": StrictUndefined}
+    return Environment(loader=PackageLoader("bench", ""), **options).get_template(template).render(**values)
 
 
 def fsync(path: Path) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tasks import InputError
 
-from .files import write_atomic
+from .files import render, write_atomic
 
 RESULT = "result.json"
 RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9.e-]+))?")
@@ -103,7 +103,7 @@ class Timings(Record):
 class Parameters(Record):
     """Numbers of trainable parameters."""
 
-    model: Positive
+    model: Annotated[int, Field(ge=0)]
     """Whole model, encoding included."""
     encoding: Annotated[int, Field(ge=0)]
 
@@ -178,6 +178,9 @@ def run_path(suite: str, task: str, encoding: str, seed: int | str, learning_rat
 
 
 def write_result(folder: Path, result: Result) -> None:
+    """Write the result of a run into its folder and, if the folder has its weights, their model card."""
+    if result.weights.startswith(f"{result.path}/"):
+        write_atomic(folder / "README.md", render("templates/weights.md.j2", result=result))
     write_atomic(folder / RESULT, result.model_dump_json(indent=1) + "\n")
 
 

@@ -61,6 +61,17 @@ def write_table(table: pd.DataFrame, to: Path) -> None:
         write_atomic(to, table.to_parquet(index=False))
 
 
+def write_results_hub(table: pd.DataFrame, folder: Path) -> None:
+    """Write the tidy table as a Hugging Face dataset with the split ``results``: see ``write_hub``."""
+    from datasets import Dataset
+
+    from bench.dataset import write_hub
+
+    suites = table[["suite", "suite_version", "fingerprint"]].drop_duplicates().to_numpy()
+    results = Dataset.from_pandas(table, preserve_index=False)
+    write_hub(folder, {"results": results}, table.attrs, "templates/results.md.j2", suites=suites)
+
+
 def plain(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain data, with None where a value is unknown or infinite."""
     return table.astype(object).where(table.notna() & ~table.isin([np.inf, -np.inf]), None).to_dict("records")

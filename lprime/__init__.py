@@ -6,10 +6,13 @@
 
     frame = lprime.results("small")                            # published results and your own, one row per run and length
     report = lprime.check("my_encoding.py")                    # or a class, also one of a notebook
-    mine = lprime.evaluate("my_encoding.py", "quick", "copying")
-    lprime.plot(mine)
+    frame = lprime.evaluate("my_encoding.py", "quick", "copying")
+    lprime.plot(frame)
     model = lprime.train("rope", "quick", "copying")           # a torch module, with its weights
     data = lprime.load_task("copying", "small")                # datasets.DatasetDict
+    lprime.train(model=mine, task="copying")                   # your own torch module, from ids to logits, with the recipe
+    other = lprime.evaluate_model(mine, "quick", "copying")    # any causal model
+    alibi = lprime.attention("alibi", heads=8, head_width=64, train_length=1024)    # a torch module of q, k, v
 
     class Mine(lprime.Encoding):
         info = lprime.Info(name="mine", ...)
@@ -29,19 +32,23 @@ if TYPE_CHECKING:
     from bench.encodings import At, Encoding, Info, Setup, Stage, Wrapper
     from tasks import InputError, Ragged, Task, Vocabulary
 
+    from .api.attention import attention, attentions, hooks
     from .api.figures import plot
-    from .api.runs import check, evaluate, train
+    from .api.models import evaluate_model, train
+    from .api.runs import check, evaluate
     from .api.tables import load_task, results
 
 __all__ = [
     "At", "Encoding", "Info", "InputError", "Ragged", "Setup", "Stage", "Task", "Vocabulary", "Wrapper",
-    "check", "evaluate", "load_task", "plot", "results", "train",
+    "attention", "attentions", "check", "evaluate", "evaluate_model", "hooks", "load_task", "plot", "results", "train",
 ]  # fmt: skip
 
 MODULES = {
+    **dict.fromkeys(("attention", "attentions", "hooks"), "lprime.api.attention"),
     **dict.fromkeys(("At", "Encoding", "Info", "Setup", "Stage", "Wrapper"), "bench.encodings"),
     **dict.fromkeys(("InputError", "Ragged", "Task", "Vocabulary"), "tasks"),
-    **dict.fromkeys(("check", "evaluate", "train"), "lprime.api.runs"),
+    **dict.fromkeys(("evaluate_model", "train"), "lprime.api.models"),
+    **dict.fromkeys(("check", "evaluate"), "lprime.api.runs"),
     **dict.fromkeys(("load_task", "results"), "lprime.api.tables"),
     "plot": "lprime.api.figures",
 }

@@ -1,11 +1,10 @@
 """Write the file of a new encoding, wrapper or task from a template in ``templates``."""
 
 import json
-from importlib import resources
 from pathlib import Path
 
 from bench.encodings import Encoding
-from bench.files import write_atomic
+from bench.files import render, write_atomic
 from bench.text_rules import TEMPLATE, link_fault, plain_text_fault
 from tasks import InputError, Task
 
@@ -23,8 +22,6 @@ def write_new_file(name: str, kind: str = "encoding", **texts: str) -> Path:
     Raises:
         InputError: the name is invalid or taken, the file exists, or a text is not one plain line or an https link.
     """
-    from jinja2 import Environment
-
     path, plugin = Path(f"{name}.py"), Task if kind == "task" else Encoding
     registry.validate_name(name, path.name, plugin)
     for key, text in texts.items():
@@ -37,7 +34,5 @@ def write_new_file(name: str, kind: str = "encoding", **texts: str) -> Path:
     cls = "".join(part.capitalize() for part in [*name.split("_"), kind])  # with the kind: the templates import other names
     made = {"title": " ".join(name.replace("_", " ").split()).capitalize()}
     quoted = {key: json.dumps(text, ensure_ascii=False) for key, text in (TEMPLATE | made | texts).items()}
-    template = (resources.files("bench.plugins") / f"templates/{kind}.py.j2").read_text(encoding="utf-8")
-    rendered = Environment(keep_trailing_newline=True).from_string(template).render(quoted, name=name, **{"class": cls})
-    write_atomic(path, rendered)
+    write_atomic(path, render(f"plugins/templates/{kind}.py.j2", **quoted, name=name, **{"class": cls}))
     return path

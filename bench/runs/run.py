@@ -9,6 +9,7 @@ Its state is read from the files in its folder and nowhere else.
         failure.json              failed; run again only with --retry-failed
         checkpoint.safetensors    started
         weights.safetensors       its training is finished, and shared or kept (--keep-weights)
+        README.md                 what these weights are
         lock                      held by the process that works on it
         training.lock             held by the process that trains it, perhaps for a run that shares its training
         heartbeat.json            step and speed of that process

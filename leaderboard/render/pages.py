@@ -22,7 +22,8 @@ from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
-README, FINDINGS, ON_TEXT, SIZES, SUITES = "README.md", "findings.md", "text.md", "sizes.md", "suites"
+README, FINDINGS, ON_TEXT, SIZES, GALLERY = "README.md", "findings.md", "text.md", "sizes.md", "GALLERY.md"
+SUITES = "suites"
 FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
 """Field of the bibliography → its name on pages."""
 
@@ -57,7 +58,7 @@ def verdict_text(board: Board) -> str:
 def text_files(published: Published) -> dict[str, str]:
     """Path → text of every page, which no drawing library affects."""
     boards = published.boards
-    files = {README: front_page(published)}
+    files = {README: front_page(published), GALLERY: render("gallery.md.j2", tasks=tasks.catalogue(), example=tasks.example)}
     if published.findings:
         files[FINDINGS] = render("findings.md.j2", findings=published.findings, comparison=comparison)
     if published.texts:

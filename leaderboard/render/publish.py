@@ -7,6 +7,7 @@
     <folder>/pages/<encoding>.md              a screen for each encoding
     <folder>/findings.md                      findings of the literature
     <folder>/text.md, sizes.md                real text; larger models
+    <folder>/GALLERY.md                       an example of every task and variant
     <folder>/images/<suite>/…                 figures
     <folder>/rendered.json                    hashes of the results and of the figures drawn from them
 
@@ -28,7 +29,7 @@ from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
 
-from .pages import FINDINGS, ON_TEXT, README, SIZES, SUITES, front_page, text_files
+from .pages import FINDINGS, GALLERY, ON_TEXT, README, SIZES, SUITES, front_page, text_files
 from .published import Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
 
@@ -136,7 +137,7 @@ def check_rendered(folder: Path) -> str:
 
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
-    kinds = (FINDINGS, ON_TEXT, SIZES, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
+    kinds = (FINDINGS, ON_TEXT, SIZES, GALLERY, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
     return {path.relative_to(folder).as_posix() for kind in kinds for path in folder.glob(kind)}
 
 

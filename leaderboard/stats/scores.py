@@ -29,7 +29,8 @@ def length_weights(lengths: Int[np.ndarray, " N"], train_length: int) -> Float[n
     Each octave beyond L has the same weight, however many test lengths it has; 0 for l ≤ L.
     """
     beyond = np.maximum(lengths, train_length)
-    return np.diff(np.log(beyond), prepend=np.log(train_length)) / np.log(beyond[-1] / train_length)
+    octaves = np.log(beyond[-1] / train_length) or 1  # none beyond L: all weights are 0
+    return np.diff(np.log(beyond), prepend=np.log(train_length)) / octaves
 
 
 def cells(runs: pd.DataFrame) -> Float[np.ndarray, "S N"]:

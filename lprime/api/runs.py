@@ -22,13 +22,11 @@ from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.devices import Device
 from bench.runs.run import plan_runs
-from bench.runs.run_lock import LockedElsewhere, lock_run
+from bench.runs.run_lock import LockedElsewhere
 from bench.runs.run_one import run_one
-from bench.runs.run_training import trained
 from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
 from bench.suites.suite import holding, load_suite
-from bench.training.model import Decoder
 from leaderboard.export import tidy
 from leaderboard.results.frame import build_frame
 from tasks import InputError, Task
@@ -101,40 +99,6 @@ def evaluate(
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
     return tidy(build_frame(found, "local"))
-
-
-def train(
-    encoding: AnyEncoding,
-    suite: str | Path = "quick",
-    task: AnyTask = "copying",
-    *,
-    seed: int = 0,
-    out: str | Path = "runs",
-    device: Device = "auto",
-) -> Decoder:
-    """Train a model as a run of a suite does, or load its weights if ``out`` has them.
-
-    The weights stay in the folder of the run, or of the run whose training it shares, as ``weights.safetensors``. Training
-    resumes after an interruption.
-
-    Returns:
-        The model, a torch module in evaluation mode: ``model.logits(model(tokens, announced_length))`` are the logits
-        [B, T, symbols] of the next token after each of ``tokens`` [B, T], the column ``ids`` of ``lprime.load_task``;
-        ``announced_length`` is in tokens.
-
-    Raises:
-        InputError: an unknown name, with the nearest match; or the training diverged.
-        KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
-    """
-    reference, *references = references_of(encoding, task)
-    cls, (name, names) = get_encoding(reference), holding(str(suite), references)
-    (run,) = plan_runs(load_suite(name), [cls.info.name], names, [seed])
-    place = Path(out)
-    with in_this_process(), lock_run(run.folder(place)):
-        training = trained(run, place, device, keep_weights=True)
-    if training.state.diverged:
-        raise InputError(f"{run} diverged at step {training.state.step}: there are no trained weights")
-    return training.model.eval()
 
 
 def references_of(*given: AnyEncoding | AnyTask) -> list[str]:

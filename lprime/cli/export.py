@@ -12,8 +12,9 @@ from .options import SUITE_HELP, Board, OfSuite, Out
 
 def export(
     to: Annotated[
-        Path, typer.Option("--to", metavar="PATH", help="The file to write, by its ending: .csv, .json or .parquet.")
-    ],
+        Path | None, typer.Option("--to", metavar="PATH", help="The file to write, by its ending: .csv, .json or .parquet.")
+    ] = None,
+    hub: Annotated[Path | None, typer.Option("--hub", metavar="DIR", help="Or a new folder: a Hugging Face dataset.")] = None,
     suite: Annotated[
         list[str] | None,
         typer.Option(metavar="SUITE", help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}"),
@@ -25,12 +26,16 @@ def export(
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> None:
     """Write all results as one tidy table, with one row per run and test length."""
-    from leaderboard.export import refuse_path, tidy, write_table
+    from leaderboard.export import refuse_path, tidy, write_results_hub, write_table
     from leaderboard.results.frame import read_runs, suite_name
     from leaderboard.results.probes import probe_frame, read_probes
-    from tasks import plural
+    from tasks import InputError, plural
 
-    refuse_path(to, force)
+    place = to or hub
+    if place is None or (hub and (to or probes)):
+        raise InputError("expected --to FILE, or --hub DIR for a dataset of results")
+    if to:
+        refuse_path(to, force)
     if probes:
         if published:
             raise typer.BadParameter("--probes are of your runs; expected no --published")
@@ -40,8 +45,11 @@ def export(
         runs_in, board_in = (None, published_folder(board)) if published else (out, None)
         runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
         table, what = tidy(runs), f"{plural(len(runs), 'run')} ({', '.join(runs['suite'].unique())})"
-    write_table(table, to)
-    print(f"{len(table):,} rows of {what} written to {to}")
+    if hub:
+        write_results_hub(table, hub)
+    else:
+        write_table(table, place)
+    print(f"{len(table):,} rows of {what} written to {place}")
 
 
 def data(
@@ -53,7 +61,7 @@ def data(
 ) -> None:
     """Write a task's examples as a Hugging Face dataset.
 
-    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_from_disk.
+    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_dataset.
     """
     from bench.dataset import export
     from bench.runs.run import check_seed

@@ -110,7 +110,7 @@ def test_changed_source_is_refused(here):
 def test_load_task_has_the_examples_that_lprime_data_writes(here):
     loaded = lprime.load_task("addition", "quick", train_examples=70, seed=2)
     printed("data", "addition", "--suite", "quick", "--to", here / "d", "--train-examples", 70, "--seed", 2)
-    written_ = datasets.load_from_disk(str(here / "d"))
+    written_ = datasets.load_dataset(str(here / "d"), cache_dir=here / "cache")
     assert isinstance(loaded, datasets.DatasetDict) and set(loaded) == set(written_)
     assert all(loaded[split].to_dict() == written_[split].to_dict() for split in written_)
 

@@ -71,7 +71,9 @@ def test_one_training_serves_all_and_results_are_those_of_separate_trainings(tmp
         assert result.weights == f"{run_of(STAGED if name == STAGED else 'rope').path}/{WEIGHTS}"
     assert trained == [("rope", 0, 130), (STAGED, 130, 131)]
     files = {p.name for p in tmp_path.rglob("*") if p.is_file()}
-    assert files == {"result.json", WEIGHTS}
+    assert files == {"result.json", WEIGHTS, "README.md"}
+    cards = {p.parent.parent.name: p.read_text() for p in tmp_path.rglob("README.md")}
+    assert {name: f"\n# {name} on " in card for name, card in cards.items()} == {"rope": True, STAGED: True}
     assert [p.parent.parent.name for p in sorted(tmp_path.rglob(WEIGHTS))] == [STAGED, "rope"]
 
 

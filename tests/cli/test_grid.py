@@ -67,7 +67,8 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     assert lprime("run", suite, "--out", cut, "--workers", 1).returncode == 0
     assert results(cut) == results(tmp_path / "whole") and len(results(cut)) == 8
     remaining = {str(p.relative_to(cut / "tiny")) for p in cut.rglob("*") if p.is_file() and p.name != "result.json"}
-    assert remaining == {f"{task}/rope/seed-0/weights.safetensors" for task in ("copying", "parity")}
+    kept = ("README.md", "weights.safetensors")
+    assert remaining == {f"{task}/rope/seed-0/{file}" for task in ("copying", "parity") for file in kept}
 
 
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -124,7 +125,11 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").rmdir()
     last = lprime("run", suite, "--out", out, "--retry-failed", "--keep-weights", "--workers", 1)
     assert last.returncode == 0 and len(results(out)) == 4, last.stdout
-    assert {p.name for p in (out / "tiny/copying/t5/seed-0").iterdir()} == {"result.json", "weights.safetensors"}
+    assert {p.name for p in (out / "tiny/copying/t5/seed-0").iterdir()} == {
+        "README.md",
+        "result.json",
+        "weights.safetensors",
+    }
 
 
 def test_a_closed_output_pipe_stops_no_run(tiny, tmp_path):

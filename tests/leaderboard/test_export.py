@@ -2,15 +2,20 @@
 
 import json
 import os
+import tomllib
 import typing
 
+import datasets
 import pandas as pd
 import pytest
+import yaml
 from pydantic import BaseModel
+from support import ROOT
 from synthetic_results import GOOD, board, frame, full, record, result, suite
 
+import lprime
 from bench.result import LengthScore, Result
-from leaderboard.export import FORMATS, refuse_path, tidy, write_table
+from leaderboard.export import FORMATS, plain, refuse_path, tidy, write_results_hub, write_table
 from leaderboard.results.columns import BY_LENGTH, RUN, TIDY
 from tasks import InputError
 
@@ -123,6 +128,24 @@ def test_the_same_results_give_the_same_bytes_and_files_are_kept_unless_forced(t
 def test_a_parquet_file_explains_itself(tmp_path):
     write_table(tidy(frame(runs())), tmp_path / "t.parquet")
     assert pd.read_parquet(tmp_path / "t.parquet").attrs["relative_length"] == "l / L"
+
+
+def test_a_hub_folder_gives_back_the_table_and_explains_itself(tmp_path):
+    table = tidy(frame(runs()))
+    write_results_hub(table, tmp_path / "hub")
+    found = datasets.load_dataset(str(tmp_path / "hub"), cache_dir=tmp_path / "cache")["results"]
+    assert found.to_list() == plain(table)
+    _, header, card = (tmp_path / "hub/README.md").read_text().split("---\n", 2)
+    assert yaml.safe_load(header)["configs"][0]["data_files"] == [{"split": "results", "path": "results.parquet"}]
+    assert "fingerprint 12e4567890123456" in card and f"version = {{{lprime.__version__}}}" in card
+    assert "| `relative_length` | double | l / L |" in card
+    with pytest.raises(InputError, match="cannot write"):
+        write_results_hub(table, tmp_path / "hub")
+
+
+def test_the_citation_names_the_release():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
+    assert cited == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
 def test_a_folder_and_an_unknown_ending_are_refused(tmp_path):

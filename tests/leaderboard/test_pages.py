@@ -8,9 +8,11 @@ import pytest
 from markdown_it import MarkdownIt
 from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, record, result, spread, suite
 
+import tasks
 from bench.encodings import Info, catalogue
 from bench.plugins.registry import get_encoding
-from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
+from leaderboard.render.pages import FINDINGS, GALLERY, README, text_files, verdict_text
+from leaderboard.render.text import markdown
 from leaderboard.render.verdict import leaders, needs, verdict
 from leaderboard.results.facts import fact, formulas, source_file
 from leaderboard.results.file_names import page_name
@@ -225,3 +227,14 @@ def test_the_page_of_findings_has_a_verdict_for_each():
     rows = table_rows((PUBLISHED / FINDINGS).read_text())
     assert len(rows) == len(shipped_findings())
     assert all(row["verdict"].startswith("**") for row in rows)
+
+
+def test_the_gallery_has_an_example_of_every_ranked_task_and_variant():
+    text = pages_of(full(suite(), {"nope": CURVE}))[GALLERY]
+    for cls in (cls for cls in tasks.catalogue().values() if cls.ranked):
+        part = text.partition(f"## {cls.title}\n")[2].partition("\n## ")[0]
+        for variant in cls.variants:
+            shown = rf"\*\*{re.escape(markdown(variant))}\*\*: .+\n\n    <bos> (.+) <sep> (.+) <eos>\n"
+            assert (example := re.search(shown, part)), f"{cls.name} {variant}"
+            assert cls.name != "copying" or example[1] == example[2]
+            assert cls.name != "sorting" or sorted(map(int, example[1].split())) == [*map(int, example[2].split())]
