@@ -27,7 +27,7 @@ from .subject import Subject, hidden_states, mode, plugin_classes
 
 ARGUMENTS = {hook: tuple(inspect.signature(getattr(Encoding, hook)).parameters)[1:] for hook in HOOKS}
 """What the model passes to each hook."""
-NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …); training changes weights"
+NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …); `advance` hands values on"
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
     r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
@@ -131,12 +131,12 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
         given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
         at = given["at"]
         read = {"at.ids": at.ids, "at.shared": at.shared, "at.state": at.state, "at.h": at.source and at.source()}
-        tensors = tensors_in(given | read)
-        before = [tensor.nan_to_num() for tensor in tensors.values()]
+        before = {name: tensor.nan_to_num() for name, tensor in tensors_in(given | read).items()}
         output = located(subject, hook, run, *arguments)
         where = f"`{hook}` of {subject.plugin.info.name}"
-        now = [tensor.nan_to_num() for tensor in tensors.values()]
-        if written := [name for name, a, b in zip(tensors, before, now, strict=True) if not torch.equal(a, b)]:
+        now = tensors_in(given | read)
+        same = {name for name in before.keys() & now.keys() if torch.equal(before[name], now[name].nan_to_num())}
+        if written := [name for name in before | now if name not in same]:
             raise InputError(f"{where} writes into {', '.join(written)}; {NO_WRITES}")
         fits, expected = required_form(hook, output, given)
         if not fits:

@@ -30,7 +30,7 @@ from bench.files import NotWritten, write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
 from bench.suites.parts import MOST_SEED, Recipe
 from bench.suites.suite import Suite
-from tasks import InputError, find, source_sha256
+from tasks import InputError, catalogue, find, source_sha256
 
 from .run_lock import is_locked
 
@@ -165,7 +165,9 @@ class Run:
                 f"{file} was made by suite {self.suite.name} with fingerprint {result.fingerprint}, the suite now has "
                 f"{self.suite.fingerprint}; keep the two apart with another --out"
             )
-        same_source = result.task_sha256 in ("", source_sha256(find(self.task)))
+        # Data of files is no source: tasks of one's own may read some, and tasks with settings do.
+        fixed = self.task in catalogue() and not self.suite.spec(self.task).settings
+        same_source = fixed and result.task_sha256 in ("", source_sha256(find(self.task)))
         if not same_source and result.data_hash != self.recipe_suite.data_hash(self.task, result.test_seed):
             raise InputError(
                 f"{file} was tested on other examples than task {self.task} has now; keep the two apart with another --out"

@@ -104,9 +104,11 @@ def test_runs_board_data_and_page_take_it(reversal, here):
     frame = lprime.evaluate("nope", "tiny.yaml", "reversal.py", quiet=True)
     assert set(frame["task"]) == {"reversal"} and list(frame["exact"]) == [score["exact"] for score in result["scores"]]
     printed("data", "reversal.py", "--suite", "tiny.yaml", "--to", "d")
-    assert "Symbols in the order of their ids: <pad> <bos> <sep> <eos> a b" in (here / "d/README.md").read_text()
+    assert "Symbols in the order of their ids:\n\n    <pad> <bos> <sep> <eos> a b" in (here / "d/README.md").read_text()
     assert "<bos> g f e c <sep> c e f g <eos>" in printed("show", "reversal.py")
     assert "tiny-reversal" in printed("show", "tiny.yaml+reversal.py")
+    path.write_text(path.read_text().replace(result["data_hash"], "0" * 64))  # as if it read a file that has changed
+    assert "tested on other examples than task reversal has now" in run_command("status", "tiny.yaml+reversal.py")[1]
 
 
 def test_boards_do_not_rank_by_it(here):

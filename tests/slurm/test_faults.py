@@ -139,14 +139,12 @@ def disturb(kind: str, out: Path, kills: Counter[str], faulty: bool = False) -> 
 
 
 def test_kills_full_disks_and_jumping_clocks_lose_nothing_and_change_nothing(tmp_path):
-    calm, kills, grids, faults = tmp_path / "calm", Counter[str](), 0, 0
-    ended(forked(partial(execute, calm), faulty=False), None)
-    expected, runs = results(calm), plan_runs(SUITE)
-    assert len(expected) == len(runs)
+    kills, grids, faults, runs = Counter[str](), 0, 0, plan_runs(SUITE)
+    ended(forked(partial(execute, tmp_path / "calm"), faulty=False), None)
+    assert len(expected := results(tmp_path / "calm")) == len(runs)
     kinds = [kind for kind, (_, _, often) in WORKS.items() for _ in range(often)]
     while kills.total() < KILLS:
         out, kept, grids = tmp_path / f"grid-{grids}", dict[Path, bytes](), grids + 1
-        out.mkdir()
         ended(forked(partial(launch, out), faulty=False), None)
         while len(kept) < len(runs):
             faults += (faulty := random.random() < 0.3)
