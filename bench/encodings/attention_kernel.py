@@ -17,7 +17,8 @@ EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention
 ALIGNED = 8
 """Elements of which widths and strides of its inputs must be multiples: 16 bytes in bf16."""
 ONE_BLOCK = 64
-"""Tokens up to which it is faster even without a bias, because flash attention works on blocks of 128."""
+"""Tokens up to which flash attention, which works on blocks of 128, is slower: on a GPU than ``EFFICIENT``, also without a
+bias, on a CPU than plain products."""
 
 
 def attention(
@@ -28,7 +29,7 @@ def attention(
     scale: float,
     causal: bool,
 ) -> Float[Tensor, "B H T d"]:
-    """Softmax attention by the fastest available kernel. A bias that needs a gradient is computed without one on a CPU.
+    """Softmax attention by the fastest available kernel; by none for short sequences on a CPU.
 
     Arguments:
         causal: whether queries see no later key.
@@ -36,6 +37,10 @@ def attention(
     count, width, on_cpu = q.shape[-2], v.shape[-1], q.device.type == "cpu"
     if bias is not None:  # autocast may have lowered q; torch's fused attention takes no bias of three axes
         bias = bias.to(q.dtype)[(None,) * (4 - bias.ndim)].expand(-1, -1, count, count)
+    if on_cpu and count <= ONE_BLOCK and not torch.is_autocast_enabled("cpu"):
+        mask = torch.where(later_keys(count, q.device), -math.inf, 0.0 if bias is None else bias) if causal else bias
+        s = (q * scale) @ k.mT
+        return (s if mask is None else s.add_(mask)).softmax(-1) @ v
     more = max(0, q.shape[-1] - width) if on_cpu else 0
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
     if not on_cpu and (bias is not None or count <= ONE_BLOCK) and efficient_takes(q, k, v):

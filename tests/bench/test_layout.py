@@ -33,7 +33,7 @@ def masked(bias: Tensor) -> Tensor:
 
 
 @given(
-    b=st.integers(1, 3), h=st.integers(1, 3), t=st.integers(1, 36), e=st.integers(1, 6), d=st.integers(1, 5),
+    b=st.integers(1, 3), h=st.integers(1, 3), t=st.integers(1, 72), e=st.integers(1, 6), d=st.integers(1, 5),
     kind=st.sampled_from(["none", "open", "T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T"]),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
@@ -56,7 +56,7 @@ def test_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
 
 
 @pytest.mark.parametrize("shape", ["T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T", "H T 1", "last axis first"])
-@pytest.mark.parametrize("count", [2, 16, 65, 130])
+@pytest.mark.parametrize("count", [65, 130])
 def test_fused_attention_with_a_bias_equals_that_with_a_masked_bias_bit_for_bit(shape, count):
     q, k, v = (x.float().detach().requires_grad_() for x in leaves(*[(2, 3, count, 8)] * 3))
     sizes = {"B": 2, "H": 3, "T": count, "1": 1}
