@@ -49,7 +49,10 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
     lines = results.groupby(["task", "encoding", "relative_length"], sort=False)[metric].mean()
     panels = list(lines.index.unique("task"))
 
-    from matplotlib import pyplot  # noqa: F401 (lets a notebook show figures)
+    from matplotlib import pyplot
+
+    if "inline" in (backend := pyplot.get_backend()):  # of a notebook, which shows figures once it is loaded
+        pyplot.switch_backend(backend)
 
     figure, axes = new_figure(2.7, ncols=len(panels), sharey=True)
     axes[0].set_ylabel(metric.replace("_", " "))
