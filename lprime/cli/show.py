@@ -33,7 +33,7 @@ def show_list(
 
     if kind is not None and kind not in COLUMNS:
         raise unknown("kind", kind, COLUMNS)
-    items = {one: [make() for make in catalogue(one).values()] for one in ([kind] if kind else COLUMNS)}
+    items = {one: [make() for make in catalogue(one, as_json).values()] for one in ([kind] if kind else COLUMNS)}
     if as_json:
         return print_json([item for own in items.values() for item in own])
     for one, own in items.items():
@@ -70,8 +70,8 @@ def show(
         print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
 
 
-def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
-    """Name → function that describes it as plain data."""
+def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[str, Any]]]:
+    """Name → function that describes it as plain data; of encodings not ``whole``, without what takes a while."""
     if kind == "tasks":
         import tasks
 
@@ -83,7 +83,7 @@ def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
     from bench import encodings
     from bench.plugins import registry
 
-    built_in = {name: partial(describe_encoding, cls) for name, cls in encodings.catalogue().items()}
+    built_in = {name: partial(describe_encoding, cls, whole) for name, cls in encodings.catalogue().items()}
     # Plugins of installed packages are not loaded: their code does not run.
     return built_in | {
         name: partial(dict, name=name, kind="encoding", source=registry.distributions(name)) for name in registry.entry_points()
@@ -104,7 +104,7 @@ def describe_suite(suite: "Suite") -> dict[str, Any]:
     return about | fields | own | {"conditions": list(suite.conditions)}
 
 
-def describe_encoding(cls) -> dict[str, Any]:
+def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
     """The info of an encoding, with its hooks, settings and parameters, as plain data."""
     from dataclasses import asdict
 
@@ -112,6 +112,8 @@ def describe_encoding(cls) -> dict[str, Any]:
     from bench.measure.measure import extra_parameters
     from bench.plugins.loading import one_line_errors
 
+    if not whole:
+        return asdict(cls.info)
     with one_line_errors(cls):
         derived = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
     return asdict(cls.info) | {"kind": "encoding"} | derived
