@@ -142,9 +142,10 @@ def usage(pid: int) -> tuple[int, int]:
     while pending:
         place = Path("/proc", pending.pop())
         with suppress(OSError):  # it has ended
-            fields = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+            text = (place / "status").read_text(errors="replace")  # a process chooses its name
+            fields = dict(line.split(":", 1) for line in text.split("\n") if line)
             threads += int(fields["Threads"])
-            kib += sum(int(fields.get(name, "0 kB").split()[0]) for name in ("RssAnon", "RssShmem"))
+            kib += sum(int(fields.get(name, "0 kB").split()[0]) for name in ("RssAnon", "RssShmem", "VmPTE"))
             pending += [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
     return threads, kib * 2**10
 
@@ -153,4 +154,6 @@ if __name__ == "__main__":
     channel = Channel(Connection(int(sys.argv[1])))
     order = channel.receive()[2]
     limit_resources(order["gib"], order["sandboxed"])
+    if order["sandboxed"]:
+        tempfile.tempdir = "/tmp"  # libraries ask for one when they are imported; a sandbox has none that is writable
     importlib.import_module(sys.argv[2]).serve(channel, order)

@@ -1,17 +1,21 @@
 """A process without network, environment, or files but those it needs to read; nothing that it starts outlives it.
 
 Uses bubblewrap (Debian and Fedora package ``bubblewrap``, 0.8 or newer), which needs no root: new namespaces for mounts,
-network, processes, users, host name and inter-process communication, a read-only view of Python and of this repository's code,
-and a small ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root
-starts it: root could otherwise mount a read-only folder again as writable. A sealed run sees no tasks and suites.
+network, processes, users, host name and inter-process communication, and a read-only view of Python and of this repository's
+code. A sealed run sees no tasks and suites. The process has no capabilities and can make no user namespace, and nothing at all
+is writable: to the kernel, root in a sandbox is the owner of the host's devices and of its settings below ``/proc/sys``.
 
-Hard limits of each process's memory and files are set before it loads the code. They do not bound what all processes of
-the sandbox have together, shared memory, or the processes of root; ``process.py`` watches these.
+Hard limits of each process's memory and files, and a filter of system calls, are set before it loads the code. They do not
+bound what all processes of the sandbox have together, shared memory, or the processes of root; ``process.py`` watches these.
 """
 
+import ctypes
+import errno
 import os
+import platform
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -33,8 +37,15 @@ HIDDEN = {"tasks": ("__init__", "base", "errors", "splits"), "bench/suites": ("_
 """Folder → the modules in it that a sealed run imports. It sees no others, such as generators and suites with their seeds."""
 MOST_THREADS = 64
 """Of all processes of a sandbox."""
-OWN_FILES = ("--size", str(2**24), "--tmpfs")
-"""A folder in memory of at most 16 MiB."""
+MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""Name of a machine → its number in Linux's ``audit.h``."""
+REFUSED_CALLS = {
+    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "socket": (41, 198), "socketpair": (53, 199),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_uring_setup": (425, 425),
+    "chmod": (90,), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+}  # fmt: skip
+"""System call → its numbers on ``MACHINES``. The first take memory that counts for no process; the others change a device."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +123,15 @@ def bubblewrap(code: Code) -> list[str]:
     ours = [HOME / name for name in ("bench", "tasks", "lprime")]
     shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *code.readable])
     binds = [word for path in shown for word in ("--ro-bind-try", str(path), str(path))]
+    written = ["/", "/proc", "/dev"]
     for folder, modules in () if code.sees_tasks else HIDDEN.items():
-        binds += [*OWN_FILES, str(HOME / folder)]
+        binds += ["--tmpfs", str(HOME / folder)]
         for path in (str(HOME / folder / f"{module}.py") for module in modules):
             binds += ["--ro-bind", path, path]
-    return [
-        shutil.which("bwrap") or "", *ISOLATED, *OWN_FILES, "/tmp", *binds,
-        "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--dir", here, "--chdir", here, "--",
-    ]  # fmt: skip
+        written.append(str(HOME / folder))
+    binds += ["--proc", "/proc", "--dev", "/dev", "--dir", here, "--dir", "/tmp"]
+    read_only = [word for path in written for word in ("--remount-ro", path)]
+    return [shutil.which("bwrap") or "", *ISOLATED, *binds, *read_only, "--chdir", here, "--"]
 
 
 def limit_resources(gib: float, sandboxed: bool) -> None:
@@ -127,11 +139,11 @@ def limit_resources(gib: float, sandboxed: bool) -> None:
 
     Arguments:
         gib: memory of each process that it can write, in GiB.
-        sandboxed: limit the number of processes too.
+        sandboxed: limit the number of processes and system calls too.
     """
     limits = {
         resource.RLIMIT_DATA: int(gib * 2**30),
-        resource.RLIMIT_FSIZE: 2**20,  # in the sandbox's own /tmp, where libraries test whether they can write
+        resource.RLIMIT_FSIZE: 2**20,  # of what it writes to stderr
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
     }
@@ -141,3 +153,22 @@ def limit_resources(gib: float, sandboxed: bool) -> None:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (limit, limit))
+    if sandboxed:
+        refuse_calls(platform.machine())
+
+
+def refuse_calls(machine: str) -> None:
+    """Let ``REFUSED_CALLS`` of the current process and all that it starts fail, by a filter of Linux (``seccomp(2)``)."""
+    place = list(MACHINES).index(machine)
+    calls = [numbers[place] for numbers in REFUSED_CALLS.values() if len(numbers) > place]
+    load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
+    kill, fail, allow = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
+    steps = [(load, 0, 0, 4), (equal, 1, 0, MACHINES[machine]), (end, 0, 0, kill), (load, 0, 0, 0)]  # as another machine: 32 bits
+    steps += [(at_least, len(calls) + 1, 0, 1 << 30)]  # x32, which has numbers of its own
+    steps += [(equal, len(calls) - n, 0, call) for n, call in enumerate(calls)]
+    steps += [(end, 0, 0, allow), (end, 0, 0, fail)]
+    filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HP", len(steps), ctypes.addressof(filters))
+    libc, set_seccomp, mode_filter = ctypes.CDLL(None, use_errno=True), 22, 2
+    if libc.prctl(set_seccomp, mode_filter, program, 0, 0):
+        raise OSError(ctypes.get_errno(), "the filter of system calls was not set")
