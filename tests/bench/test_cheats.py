@@ -65,7 +65,7 @@ def test_looking_ahead_gains_nothing_in_a_sealed_run(tmp_path):
 
 
 @pytest.mark.sandbox
-def test_what_code_remembers_of_the_training_is_lost():
+def test_what_code_remembers_of_training_and_other_tests_is_lost():
     """The cheat says what it has seen by an error."""
     code = replace(sealed_code("Remembers"), readable=[ROOT / "tests/plugins/cheats.py"])
     assert run_sealed(Run(SHORT, "copying", code.encoding.name, 0), code).status == "done"

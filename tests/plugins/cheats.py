@@ -263,12 +263,12 @@ class Dies(Cheat):
 
 
 class Remembers(Cheat):
-    """Raises an error if it is tested in the process that has trained."""
+    """Raises an error if it is tested in the process that has trained, or has been tested at another length."""
 
-    trained = 0
+    seen = set[object]()
 
     def embed(self, x, at):
-        Remembers.trained += self.training
-        if not self.training and Remembers.trained:
-            raise RuntimeError("remembers the training")
+        Remembers.seen.add(at.announced_length if not self.training else "training")
+        if not self.training and len(Remembers.seen) > 1:
+            raise RuntimeError(f"remembers {Remembers.seen}")
         return x
