@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from bench.encodings import Encoding, Setup, Stage
 from bench.encodings.nope import NoPE
-from bench.result import EncodingRecord, RankingClass, Record, first_fault
+from bench.result import EncodingRecord, Record, first_fault
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
 from bench.training.batches import Batch, Layout
@@ -26,8 +26,7 @@ from .process import SealedError, SealedProcess
 class Declaration(Record):
     """What the process says of the encoding."""
 
-    name: str
-    ranking: RankingClass
+    encoding: EncodingRecord
     random: bool
     stage: Stage | None
 
@@ -124,16 +123,17 @@ def accepted(
         found = Declaration.model_validate(declared)
     except ValidationError as error:
         raise SealedError(f"declares something impossible ({first_fault(error)})") from None
-    if (found.name, found.ranking) != (said.name, said.ranking):
-        described = f"{found.name!r:.80}, ranking {found.ranking!r}"
-        raise SealedError(f"the code declares {described}, and its submission {said.name!r}, ranking {said.ranking!r}")
-    if found.stage and (faults := list(found.stage.faults(found.ranking, plugin))):
+    same = {"source_sha256": said.source_sha256}  # which the judge has computed
+    declares, says = (one.model_dump() for one in (found.encoding.model_copy(update=same), said))
+    if differ := [f"{name} {declares[name]!r:.80} and not {says[name]!r:.80}" for name in says if declares[name] != says[name]]:
+        raise SealedError(f"the code says of itself other than its submission: {'; '.join(differ)}")
+    if found.stage and (faults := list(found.stage.faults(said.ranking, plugin))):
         raise SealedError("; ".join(faults))
     if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
         raise SealedError(f"parameters of type {wrong[0]}; expected float32")
 
     class Declared(Encoding):
-        info = replace(NoPE.info, name=found.name, random=found.random)
+        info = replace(NoPE.info, name=said.name, random=found.random)
         stage = found.stage
 
     encoding = Declared(setup)

@@ -8,6 +8,7 @@ import torch
 from pydantic import TypeAdapter
 
 from bench.encodings import Encoding, Setup
+from bench.plugins.record import encoding_record
 from bench.plugins.registry import get_encoding
 from bench.suites.parts import ModelSpec
 from bench.training.batches import Layout
@@ -24,8 +25,8 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         cls, (_, _, sizes) = get_encoding(order["reference"]), channel.receive()
         served = ServedModel(cls, sizes)
         own = [p.detach().numpy() for p in served.model.encoding.parameters()]
-        info, stage = cls.info, cls.stage and asdict(cls.stage)
-        channel.send("ready", own, name=info.name, ranking=info.ranking, random=info.random, stage=stage)
+        record, stage = encoding_record(cls).model_dump(), cls.stage and asdict(cls.stage)
+        channel.send("ready", own, encoding=record, random=cls.info.random, stage=stage)
         while True:
             kind, arrays, values = channel.receive()
             if kind == "weights":

@@ -160,15 +160,15 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     ("arrays", "changes", "message"),
     [
         ([np.arange(3)], {}, "parameters of type int64; expected float32"),
-        ([], {"ranking": "best"}, r"declares something impossible \(ranking"),
-        ([], {"ranking": "standard"}, "declares 'alibi', ranking 'standard', and its submission 'alibi', ranking 'longer'"),
+        ([], {"random": "perhaps"}, r"declares something impossible \(random"),
+        ([], {"encoding": SAID.model_dump()}, "other than its submission: ranking 'standard' and not 'longer'"),
         ([], {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
         ([], {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
     ],
 )
 def test_what_the_judge_does_not_accept(arrays, changes, message):
-    declared = {"name": "alibi", "ranking": "longer", "random": False, "stage": None}
     said = SAID.model_copy(update={"ranking": "longer"})
+    declared = {"encoding": said.model_dump(), "random": False, "stage": None}
     with pytest.raises(SealedError, match=message):
         accepted(said, encoding_setup(SUITE, "copying"), True, arrays, declared | changes)
 
