@@ -9,6 +9,6 @@
 
 An encoding cannot train between steps, since every step starts from our weights. It cannot look answers up or look ahead: its
 process has no task, suite or seed, the test set is drawn after the code was written, and a token is revealed only after it is
-predicted. What it remembers of the training is lost, since the test runs in another process. Gradients are what the code
-computes, and code that sees a prompt may compute its answer: only a reader sees that.
+predicted. What it remembers of the training and of other tests is lost, since the test of each length runs in another process.
+Gradients are what the code computes, and code that sees a prompt may compute its answer: only a reader sees that.
 """

