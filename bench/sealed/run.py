@@ -50,15 +50,13 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
 
         def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
             scores: list[LengthScore] = []
-            for (
-                length,
-                examples,
-            ) in test_sets.items():  # in a process that knows nothing of other tests
+            for length, examples in test_sets.items():  # in a process that knows nothing of other tests
                 with SealedProcess(SERVED, code) as tester:
                     model = SealedModel(run, tester, code.encoding)
                     model.load_state_dict(weights)
                     model.send_weights()
-                    scores += evaluate(model, task, {length: examples}, seed, partial(at_step, state.step), revealed_logits)
+                    before_batch = partial(at_step, state.step)
+                    scores += evaluate(model, task, {length: examples}, seed, before_batch, revealed_logits)
             return scores
 
         return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **fields)
