@@ -24,7 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from .sandbox import MOST_THREADS, Code, limit_resources, start_sandboxed
+from .sandbox import MOST_THREADS, Code, limit_resources, refuse_calls, start_sandboxed
 
 MOST_BYTES = 2**30
 """Largest arrays of a message: a model of the suite `standard` has 20 MB of weights."""
@@ -157,5 +157,6 @@ if __name__ == "__main__":
     order = channel.receive()[2]
     limit_resources(order["gib"], order["sandboxed"])
     if order["sandboxed"]:
+        refuse_calls()
         tempfile.tempdir = "/tmp"  # libraries ask for one when they are imported; a sandbox has none that is writable
     importlib.import_module(sys.argv[2]).serve(channel, order)

@@ -33,18 +33,13 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
     """
     start, state = time.monotonic(), TrainingState(started=now())
     seed = secrets.randbits(32) if test_seed is None else test_seed
-    fields = {"encoding": code.encoding, "sealed": not code.unsafe}
     if (run.task, run.recipe_suite.spec(run.task).variant) == ("text", "python"):
         raise InputError("text python has no sealed runs: its tests are the source of sympy, which torch needs in the sandbox")
-
-    def after_step(state: TrainingState) -> None:
-        at_step(state.step)
-
     try:
         with SealedProcess(SERVED, code) as trainer:
             model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
             task = run.recipe_suite.make_task(run.task)
-            train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step)
+            train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, lambda at: at_step(at.step))
         state.step_ms = []  # they include the messages
         weights = model.state_dict()
 
@@ -59,6 +54,7 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
                     scores += evaluate(model, task, {length: examples}, seed, before_batch, revealed_logits)
             return scores
 
-        return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **fields)
+        said = {"encoding": code.encoding, "sealed": not code.unsafe}
+        return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **said)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None

@@ -141,7 +141,7 @@ def limit_resources(gib: float, sandboxed: bool) -> None:
 
     Arguments:
         gib: memory of each process that it can write, in GiB.
-        sandboxed: limit the number of processes and system calls too.
+        sandboxed: limit the number of processes too.
     """
     limits = {
         resource.RLIMIT_DATA: int(gib * 2**30),
@@ -155,12 +155,11 @@ def limit_resources(gib: float, sandboxed: bool) -> None:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (limit, limit))
-    if sandboxed:
-        refuse_calls(*REFUSED_CALLS[platform.machine()])
 
 
-def refuse_calls(machine: int, *calls: int) -> None:
-    """Let system calls of the current process and all that it starts fail, by a filter of Linux (``seccomp(2)``)."""
+def refuse_calls() -> None:
+    """Let ``REFUSED_CALLS`` of the current process and all that it starts fail, by a filter of Linux (``seccomp(2)``)."""
+    machine, *calls = REFUSED_CALLS[platform.machine()]
     load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
     kill, fail, allow = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
     tests = [(at_least, 1 << 30), *((equal, call) for call in calls)]  # calls of x32 have numbers of their own
