@@ -116,7 +116,7 @@ def needs(board: Board) -> list[Need]:
         if not reached and best[f"limit.{task}"] < SHORT:
             told = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
             told = told.sort_values(f"score.{task}", ascending=False).head(NAMED)
-            note = f"{'told what tokens mean; the others' if len(told) else 'all'} stop by {farthest} L"
+            note = f"all stop by {farthest} L{', unless told what tokens mean' if len(told) else ''}"
             found.append(Need(task, need, list(told["encoding"]), span_of(told["step_time"]), note))
         else:
             close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)

@@ -160,7 +160,7 @@ def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():
     rows = table_rows(pages_of(runs)[README])
     assert rows[0]["Start with"] == "[`alibi`](pages/alibi.md)" and rows[1]["Start with"] == "none"
     *_, sorting = needs(board(runs + in_class(of, "abacus", "task-aware", GOOD)))
-    assert sorting.names == ["abacus"] and sorting.note == "told what tokens mean; the others stop by 1.2 L"
+    assert sorting.names == ["abacus"] and sorting.note == "all stop by 1.2 L, unless told what tokens mean"
 
 
 BANNED = (
