@@ -30,6 +30,7 @@ complete paper, what others say of it (it may differ from the published method);
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 Positive = Annotated[int, Field(ge=1, le=2**53)]  # exact as a float
+Whole = Annotated[int, Field(ge=0, le=2**53)]
 NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]
@@ -72,7 +73,7 @@ class EncodingRecord(Record):
     family: str
     ranking: str
     """See ``RankingClass``."""
-    year: int
+    year: Whole
     title: str
     link: str
     source: str = ""
@@ -103,9 +104,9 @@ class Timings(Record):
 class Parameters(Record):
     """Numbers of trainable parameters."""
 
-    model: Annotated[int, Field(ge=0)]
+    model: Whole
     """Whole model, encoding included."""
-    encoding: Annotated[int, Field(ge=0)]
+    encoding: Whole
 
 
 class Result(Record):
@@ -113,7 +114,7 @@ class Result(Record):
 
     format: Literal[1] = 1
     suite: str
-    suite_version: int
+    suite_version: Positive
     fingerprint: str
     """Fingerprint of the suite: results with different fingerprints are never ranked together."""
     score_is: str = "exact+token"
@@ -122,9 +123,9 @@ class Result(Record):
     variant: str
     task_sha256: str = ""
     """Hash of the task's source. Empty in results from before this field."""
-    train_length: int
+    train_length: Positive
     """L of this run: that of the suite, times the factor of its block."""
-    longest_seen: int
+    longest_seen: Positive
     """Longest length seen in training; above ``train_length`` only for encodings with a declared extra stage."""
     trained_as: str = ""
     """Encoding whose training this run shares up to the recipe's last step; empty: its own. The loss, ``step_ms`` and
@@ -136,12 +137,12 @@ class Result(Record):
     """Whether the code ran in a sandbox, trained and judged by another process: see ``bench.sealed``. Only such results of
     code that is not built in are ranked."""
     encoding: EncodingRecord
-    seed: int
+    seed: Whole
     learning_rate: float | None = None
     """The learning rate, in suites that sweep it; None: the suite has only one."""
     status: Literal["done", "diverged"]
     """``diverged``: loss or gradient became infinite or NaN; all scores are zero."""
-    steps: int
+    steps: Whole
     """Number of training steps."""
     loss: list[tuple[int, float]]
     """Loss curve: step, and mean training loss since the previous entry."""
@@ -149,7 +150,7 @@ class Result(Record):
     """One per test length, ascending."""
     further: dict[str, list[LengthScore]] = {}
     """Scores on the task's further test sets, by their name: see ``tasks.Task.further_tests``."""
-    symbols: Annotated[int, Field(ge=0)] = 0
+    symbols: Whole = 0
     """Size of the vocabulary. 0 in results from before this field."""
     parameters: Parameters
     timings: Timings
@@ -159,7 +160,7 @@ class Result(Record):
     """Seed of the test examples of a sealed run, drawn when it began; None: the suite's."""
     versions: dict[str, str]
     device: str
-    threads: int
+    threads: Whole
     started: Time
     """ISO 8601, UTC."""
     finished: Time
@@ -237,7 +238,7 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {place}: {error.strerror or error}") from error
     except ValidationError as error:
-        if all(one["type"] == "extra_forbidden" for one in error.errors()):  # it may be a valid record
+        if any(one["type"] == "extra_forbidden" or one["loc"] == ("format",) for one in error.errors()):  # it may be valid
             fault, advice = "was written by another version of lprime", "keep it, and read it with that version"
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
 

@@ -10,6 +10,7 @@ from bench.suites.yaml_config import Section, read_yaml, validated, yaml_file, y
 Positive = Annotated[int, Field(ge=1, le=10**6)]
 Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
 """A name the site has given: no spaces, quotes or backslashes."""
+Line = Annotated[str, Field(pattern=r"^[^\n\r]*$")]
 
 
 class Cluster(Section):
@@ -43,7 +44,7 @@ class Cluster(Section):
     checkpoint_every_s: Annotated[float, Field(ge=0)] = 30
     save_before_s: Annotated[int, Field(ge=5, le=3600)] = 90
     """Seconds before the time limit at which a job saves its runs and requeues itself."""
-    sbatch: dict[str, str | int | bool] = {}
+    sbatch: dict[Line, Line | int | bool] = {}
     """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07, exclusive: true}``. SLURM's
     environment variables (``SBATCH_RESERVATION``) are ignored."""
     srun_args: list[str] = []

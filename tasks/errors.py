@@ -34,7 +34,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     names = list(known)
     by_lower = {name.lower(): name for name in reversed(names)}
     close = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.5)
-    hint = f"did you mean {by_lower[close[0]]!r}?" if close else f"expected one of: {', '.join(names)}"
+    listed = ", ".join([*names[:12], *["…"] * (len(names) > 12)])
+    hint = f"did you mean {by_lower[close[0]]!r}?" if close else f"expected one of: {listed}" if names else "there is none"
     return InputError(f"unknown {kind} {str(given)!r}; {hint}")
 
 

@@ -13,7 +13,7 @@ from itertools import product
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from scipy.stats import binomtest, fisher_exact, t
+import scipy  # its submodules are loaded when they are used
 
 from .finding import ALPHA, Expectation, Finding, Outcome, Samples
 from .reading import Measure
@@ -93,7 +93,7 @@ def p_above(values: Sequence[float], bound: float) -> float:
     if len(values) < 2:
         return 1.0
     distance, error = fmean(values) - bound, stdev(values) / math.sqrt(len(values))
-    return float(t.sf(distance / error, len(values) - 1)) if error else float(distance <= 0)
+    return float(scipy.stats.t.sf(distance / error, len(values) - 1)) if error else float(distance <= 0)
 
 
 def exact_p(difference: Difference, samples: Samples, claim: bool) -> float:
@@ -104,8 +104,8 @@ def exact_p(difference: Difference, samples: Samples, claim: bool) -> float:
     side = "greater" if claim == (next(iter(difference.weights.values())) > 0) else "less"
     solved = [round(sum(own)) for own in found]
     if len(found) == 1:
-        return float(binomtest(solved[0], len(found[0]), abs(difference.bound), side).pvalue)
-    return float(fisher_exact([solved, [len(own) - k for own, k in zip(found, solved, strict=True)]], side).pvalue)
+        return float(scipy.stats.binomtest(solved[0], len(found[0]), abs(difference.bound), side).pvalue)
+    return float(scipy.stats.fisher_exact([solved, [len(own) - k for own, k in zip(found, solved, strict=True)]], side).pvalue)
 
 
 def verdict_of(finding: Finding, outcome: Outcome | None) -> Judgement:
@@ -190,11 +190,11 @@ def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "")
     values, published = one.values(samples), one.of(finding.source.published)
     estimate = fmean(values) if values else math.nan
     p, p_against = p_above(values, one.bound), p_above([-x for x in values], -one.bound - one.by)
-    half_width = float(t.ppf(1 - ALPHA, len(values) - 1)) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    if finding.exact:
-        half_width = None
-        if not text:
-            p, p_against = exact_p(one, samples, True), exact_p(one, samples, False)
+    half_width = None
+    if len(values) > 1 and not finding.exact:
+        half_width = float(scipy.stats.t.ppf(1 - ALPHA, len(values) - 1)) * stdev(values) / math.sqrt(len(values))
+    if finding.exact and not text:
+        p, p_against = exact_p(one, samples, True), exact_p(one, samples, False)
     first, *others = one.weights
     sign = 1.0 if others else one.weights[first]
     named = f"{first} − {others[0]} > {one.bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * one.bound:g}"

@@ -72,8 +72,8 @@ def get_encoding(name: str) -> type[Encoding]:
         load_installed(installed)
     plugins = {plugin: one.cls for plugin, one in loaded.plugins.items() if issubclass(one.cls, Encoding)}
     known = dict.fromkeys(entry_points(), Encoding) | plugins | classes()  # those that are not loaded are not in this name
-    if name not in known and not references_in(name) and os.path.isfile(file := f"{os.path.splitext(name)[0]}.py"):
-        raise unknown("encoding", name, [file])
+    if (base := own_names.partition("(")[0]) not in known and os.path.isfile(file := f"{os.path.splitext(base)[0]}.py"):
+        raise unknown("encoding", base, [file])
     return resolve(own_names, known)
 
 

@@ -27,14 +27,17 @@ def available_cores() -> int:
 
 
 def cpu_quota() -> float:
-    """CPUs that the cgroups (version 2) of this process may use at a time; infinite without a quota."""
-    root, quotas = Path("/sys/fs/cgroup"), [math.inf]
+    """CPUs that the cgroups of this process, version 1 or 2, may use at a time; infinite without a quota."""
+    quotas = [math.inf]
     with suppress(OSError):
-        own = root / Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
-        for folder in (own, *own.parents):
-            with suppress(OSError, ValueError):  # no such file, or "max"
-                quota, period = (folder / "cpu.max").read_text().split()
-                quotas.append(int(quota) / int(period))
+        for line in Path("/proc/self/cgroup").read_text().splitlines():  # 0::/path, or 1:cpu,cpuacct:/path
+            _, kinds, path = line.split(":", 2)
+            files = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if "cpu" in kinds.split(",") else ("cpu.max",)
+            own = Path("/sys/fs/cgroup") / ("cpu" if kinds else "") / path.lstrip("/")
+            for folder in (own, *own.parents):
+                with suppress(OSError, ValueError):  # no such file, or "max"
+                    quota, period = " ".join((folder / file).read_text() for file in files).split()
+                    quotas += [int(quota) / int(period)] if int(quota) > 0 else []  # -1: none
     return min(quotas)
 
 

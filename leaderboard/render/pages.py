@@ -1,5 +1,6 @@
 """The markdown pages of the published board, from templates. Each function gathers what a template shows."""
 
+import json
 import re
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 import tasks
 from bench.findings.verdict import comparison, forest
 from leaderboard.results.facts import class_title, fact, formulas, source_file
-from leaderboard.results.file_names import PAGES, page_name
+from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across, compare, measured
@@ -65,6 +66,9 @@ def text_files(published: Published) -> dict[str, str]:
         files[ON_TEXT] = text_page(published)
     if sizes := published.sizes:
         files[SIZES] = size_page(*sizes.values())
+    main = next(iter(boards.values()))
+    lines = {row["encoding"]: {f"published, suite {main.suite}": line_of(main, row)} for row in rows_of(main.rows)}
+    files[LINES] = json.dumps(lines, indent=1, ensure_ascii=False) + "\n"
     for board in boards.values():
         files[f"{SUITES}/{board.suite}.md"] = suite_page(board)
         files |= {f"{SUITES}/{board.suite}-{task}.md": task_page(board, task) for task in board.tasks}
@@ -131,6 +135,12 @@ def suite_page(board: Board) -> str:
         incomplete=list(board.rows[~board.rows["complete"]]["encoding"]),
         trust=reliability(board),
     )
+
+
+def line_of(board: Board, row: pd.Series) -> dict[str, str]:
+    """Title of each column → text, of one row."""
+    columns = shown(board.tasks, PAGE, row.to_frame().T)
+    return {column.title.replace("\u00a0", " "): column.show(row) for column in columns if column.key != "encoding"}
 
 
 def rows_of(frame: pd.DataFrame) -> list[pd.Series]:

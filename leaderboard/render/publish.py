@@ -9,6 +9,7 @@
     <folder>/text.md, sizes.md                real text; larger models
     <folder>/GALLERY.md                       an example of every task and variant
     <folder>/images/<suite>/…                 figures
+    <folder>/lines.json                       line of each encoding, which `lprime show` prints
     <folder>/rendered.json                    hashes of the results and of the figures drawn from them
 
 The repository's README.md begins with the same verdict and picture, between two comments.
@@ -24,7 +25,7 @@ from pydantic import TypeAdapter
 
 import tasks
 from bench.result import reading
-from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, write_if_changed
+from leaderboard.results.file_names import IMAGES, LINES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
 from tasks import InputError
@@ -137,7 +138,7 @@ def check_rendered(folder: Path) -> str:
 
 def rendered_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
-    kinds = (FINDINGS, ON_TEXT, SIZES, GALLERY, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
+    kinds = (LINES, FINDINGS, ON_TEXT, SIZES, GALLERY, f"{PAGES}/**/*.md", f"{SUITES}/**/*.md", f"{IMAGES}/**/*.svg")
     return {path.relative_to(folder).as_posix() for kind in kinds for path in folder.glob(kind)}
 
 

@@ -10,6 +10,8 @@ from tasks import InputError
 
 RESULTS, PAGES, IMAGES = "results", "pages", "images"
 """Subfolders of the published board: the store, encoding pages, and figures by suite."""
+LINES = "lines.json"
+"""Each encoding's line of the first suite, for a reader without pandas."""
 SUFFIX = ".jsonl"
 MAX_BYTES = 200
 """Limit of a page's name. File systems allow 255, and a file is first written under a longer temporary name."""

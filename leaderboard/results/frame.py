@@ -5,7 +5,7 @@ Your own are in run folders, ``<out>/<suite>/<task>/<encoding>/seed-<n>…/resul
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result
+from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result, read_result
 from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
@@ -26,10 +26,10 @@ KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "s
 GETTERS = {name: attrgetter(column.key) for name, column in RUN.items() if column.key}
 
 
-def read_text(where: str, data: bytes, expected: str) -> Result | None:
-    """The result in a text; None and a warning ``Damaged`` if it cannot be read, or belongs elsewhere. See ``parse_result``."""
+def readable(read: Callable[..., Result], *arguments: Any) -> Result | None:
+    """The result that ``read`` returns; None and a warning ``Damaged`` if it cannot be read, or belongs elsewhere."""
     try:
-        return parse_result(where, data, expected)
+        return read(*arguments)
     except InputError as fault:
         skip(str(fault))
         return None
@@ -96,7 +96,7 @@ def local_results(out: Path, suite: str) -> Iterator[Result]:
     for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
         run = path.parent.relative_to(out)
         named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
-        if named and (result := read_text(str(path), path.read_bytes(), run.as_posix())):
+        if named and (result := readable(read_result, path, run.as_posix())):
             yield result
 
 
@@ -104,7 +104,7 @@ def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
     """The published runs of a suite, each with its line."""
     for path in sorted((folder / RESULTS / suite).glob(f"[!.]*{SUFFIX}")):
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
-            if result := read_text(f"{path}, line {number}", line, suite):
+            if result := readable(parse_result, f"{path}, line {number}", line, suite):
                 yield result, line
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from bench.check import Report, check_encoding
-from bench.encodings import Encoding
+from bench.encodings import Encoding, Wrapper
 from bench.files import write_atomic
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
@@ -115,7 +115,7 @@ def references_of(*given: AnyEncoding | AnyTask) -> list[str]:
 
 def reference_of(cls: type) -> str:
     """The reference of a class."""
-    if not (inspect.isclass(cls) and issubclass(cls, Encoding | Task)):
+    if not (inspect.isclass(cls) and issubclass(cls, Encoding | Task)) or cls in (Encoding, Wrapper, Task):
         expected = "a name, a file or a subclass of lprime.Encoding or lprime.Task"
         raise InputError(f"expected an encoding or a task: {expected}, got {cls!r:.80}")
     home = cls.__module__

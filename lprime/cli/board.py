@@ -28,6 +28,7 @@ def board(
         from leaderboard.render.publish import check_rendered
 
         return print(check_rendered(to))
+    from bench.suites.suite import is_shipped, load_suite, suite_command
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.results.frame import known_suites, suite_name
     from tasks import InputError
@@ -40,6 +41,8 @@ def board(
         boards = [joint_board(name, out if html is None else None, folder)]
     elif names := [name] if name else known_suites(out, None):
         boards = [local_board(one, out) for one in names]
+        if suite and (is_shipped(suite) or suite != name) and load_suite(suite).fingerprint != boards[0].fingerprint:
+            typer.echo(f"lprime: these runs are of another version of {name} than the suite is now", err=True)
     else:
         raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
     if html is not None:
@@ -53,7 +56,6 @@ def board(
     else:
         from rich.console import Console
 
-        from bench.suites.suite import suite_command
         from leaderboard.render.terminal import print_board
 
         for one in boards:

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+import yaml
 
 from .options import Json, print_json
 
@@ -48,13 +50,14 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
-    from leaderboard.render.pages import render
     from tasks import InputError, example
 
     items = find(name)
     for item in items:
         if item["kind"] == "encoding" and "formula" in item:
             if bibtex:
+                from leaderboard.render.pages import render
+
                 return print(render("bibtex.j2", item=item))
             item |= published_line(item["name"])
         elif bibtex:
@@ -71,7 +74,7 @@ def show(
 
 
 def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[str, Any]]]:
-    """Name → function that describes it as plain data; of encodings not ``whole``, without what takes a while."""
+    """Name → function that describes it as plain data; if not ``whole``, without what takes a while."""
     if kind == "tasks":
         import tasks
 
@@ -79,6 +82,8 @@ def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[s
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
 
+        if not whole:  # a suite of text reads its corpus
+            return {name: partial(yaml.safe_load, path.read_bytes()) for name, path in shipped().items()}
         return {name: lambda name=name: describe_suite(load_suite(name)) for name in shipped()}  # type: ignore[misc]
     from bench import encodings
     from bench.plugins import registry
@@ -129,18 +134,16 @@ def readable(item: dict[str, Any]) -> dict[str, Any]:
 
 def published_line(name: str) -> dict[str, Any]:
     """The row of an encoding on the published board; empty without one."""
-    from leaderboard import published_folder
-    from leaderboard.render.columns import PAGE, shown
-    from leaderboard.render.published import MAIN, joint_board
-    from leaderboard.results.frame import published_suites
+    from pydantic import TypeAdapter
 
-    if MAIN not in published_suites(published_folder()):
-        return {}
-    board = joint_board(MAIN, None, published_folder())
-    row = board.rows[board.rows["encoding"] == name]
-    columns = shown(board.tasks, PAGE, row) if len(row) else []
-    line = {column.title.replace("\u00a0", " "): column.show(row.iloc[0]) for column in columns if column.key != "encoding"}
-    return {f"published, suite {MAIN}": line} if line else {}
+    from bench.result import reading
+    from leaderboard import published_folder
+    from leaderboard.results.file_names import LINES
+
+    file = published_folder() / LINES
+    with reading(file, "was not written by `lprime publish`", "run it again"), suppress(FileNotFoundError):
+        return TypeAdapter(dict[str, dict[str, Any]]).validate_json(file.read_bytes()).get(name, {})
+    return {}
 
 
 def find(name: str) -> list[dict[str, Any]]:

@@ -86,7 +86,7 @@ def test_files_are_loaded_again(here):
     assert references_of(get_encoding("randomised(rope)")) == ["randomised(rope)"]
 
 
-@pytest.mark.parametrize("wrong", [int, None, "rop"])
+@pytest.mark.parametrize("wrong", [int, None, "rop", lprime.Encoding, lprime.Wrapper, lprime.Task])
 def test_what_is_no_encoding_is_refused(here, wrong):
     with pytest.raises(InputError, match=r"expected an encoding|did you mean 'rope'"):
         lprime.evaluate(wrong, "quick")

@@ -191,16 +191,16 @@ def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpu
 @pytest.mark.parametrize(
     ("quotas", "cpus"),
     [
-        ({"": "max 100000"}, math.inf),
-        ({"": "150000 100000"}, 1.5),
-        ({"": "400000 100000", "a/b": "50000 50000"}, 1),
+        ({"cpu.max": "150000 100000", "a/b/cpu.max": "max 100000"}, 1.5),
+        ({"cpu.max": "400000 100000", "a/b/cpu.max": "50000 50000"}, 1),
+        ({"cpu/c/cpu.cfs_quota_us": "150000", "cpu/c/cpu.cfs_period_us": "100000"}, 1.5),
         ({}, math.inf),
     ],
 )
 def test_the_smallest_quota_of_the_cgroup_and_its_parents_counts(tmp_path, monkeypatch, quotas, cpus):
     monkeypatch.setattr("bench.runs.devices.Path", lambda path: tmp_path / path[1:])
-    for folder, text in {"proc/self/cgroup": "0::/a/b\n"}.items() | {
-        (f"sys/fs/cgroup/{k}/cpu.max", v) for k, v in quotas.items()
+    for folder, text in {"proc/self/cgroup": "4:memory:/m\n2:cpu,cpuacct:/c\n0::/a/b\n"}.items() | {
+        (f"sys/fs/cgroup/{k}", v) for k, v in quotas.items()
     }:
         (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / folder).write_text(text)

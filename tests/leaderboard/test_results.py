@@ -67,7 +67,7 @@ def test_everything_is_read_and_foreign_files_are_not(out):
     [
         (lambda text: text[:100], "is not a whole result"),
         (lambda text: text.replace('"seed":2', '"seed":"a"'), "is not a whole result (seed: "),
-        (lambda text: text.replace('"format":1', '"format":2'), "is not a whole result (format: "),
+        (lambda text: text.replace('"format":1', '"format":2'), "was written by another version of lprime (format: "),
         (lambda text: text.replace('"format":1', '"new":2'), "was written by another version of lprime"),
         (lambda text: text.replace('"task":"sorting"', '"task":"parity"'), "holds the result of tiny/parity/nope/seed-2"),
         (lambda text: text.replace("hash of sorting", "another"), "was tested on other examples"),

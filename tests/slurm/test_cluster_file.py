@@ -82,9 +82,9 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
         **{"exclude": "n7", "nice": "5", "exclusive": "", "gres": "lscratch:9"},
     }
     assert "srun --unbuffered --cpus-per-task=6 " in script and "nvidia-cuda-mps-control -d" in script
-    assert options_in(script_of(write_cluster(tmp_path, memory_gb=0.0003), tmp_path))["mem"] == "1M", (
-        "0 would mean all of a node's"
-    )
+    assert options_in(script_of(write_cluster(tmp_path, memory_gb=0.0003), tmp_path))["mem"] == "1M", "0 means all"
+    with pytest.raises(ValueError, match=r"sbatch\.comment"):  # the second line would be a command
+        load_cluster(str(write_cluster(tmp_path, sbatch={"comment": "a\ntouch x"})))
 
 
 @pytest.mark.parametrize("name", example_clusters())
