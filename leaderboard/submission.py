@@ -26,7 +26,7 @@ from bench.plugins.references import absolute, map_references, parts, references
 from bench.plugins.registry import get_encoding, is_built_in, load_reference
 from bench.result import EncodingRecord, Record, first_fault
 from bench.runs.run import Run
-from bench.sealed.request import SealedCode
+from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite
 from bench.text_rules import link_fault, plain_text_fault
 from leaderboard.results.file_names import file_name, page_name

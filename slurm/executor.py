@@ -12,7 +12,7 @@ from bench.runs.progress import Event, format_duration, say
 from bench.runs.run import FINISHED, Run
 from bench.runs.shared_training import group_by_training, shared_trainings
 from bench.runs.worker import Source, summarize_result
-from bench.sealed.request import SealedCode
+from bench.sealed.sandbox import SealedCode
 from tasks import InputError, plural
 
 from .cluster import Cluster

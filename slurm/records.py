@@ -14,7 +14,7 @@ from typing import Literal
 from bench.result import Damaged, Record, reading
 from bench.runs.run import Run, RunKey
 from bench.runs.worker import RunRequest, Source
-from bench.sealed.request import SealedCode, SealedRequest
+from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -57,6 +57,8 @@ class Plan(Record):
     def request(self, run: Run) -> RunRequest:
         """The request for a worker, with the source of the encoding at submission."""
         if self.sealed:
+            from bench.sealed.run import SealedRequest  # loads torch
+
             return SealedRequest.of_run(run, self.sealed)
         return RunRequest(self.suite.model_dump_json(), *run.key, self.sources[run.encoding])
 

@@ -1,17 +1,25 @@
-"""A whole run of code that nobody vouches for: trained by the judge, tested at each length in a sealed process of its own."""
+"""A whole run of code that nobody vouches for: trained by the judge, tested at each length in a sealed process of its own.
+
+It has no checkpoints; if it is interrupted, it starts again.
+"""
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
+from bench.encodings import Stage
 from bench.result import LengthScore, Result
 from bench.runs.run import Run, now
+from bench.runs.run_one import finish
 from bench.runs.run_training import AtStep
 from bench.runs.testing import tested
+from bench.runs.worker import RunRequest
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
-from bench.training.train import TrainingState, train
+from bench.training.train import TrainingState, stage_steps, train
 from tasks import Examples, InputError, Task
 
 from .judge import SealedModel, revealed_logits
@@ -19,6 +27,23 @@ from .process import SealedError, SealedProcess
 from .sandbox import SealedCode
 
 SERVED = "bench.sealed.served_model"
+
+
+@dataclass(frozen=True)
+class SealedRequest(RunRequest):
+    """A request to a worker, which stores the result like results of other runs."""
+
+    code: SealedCode = field(kw_only=True)
+
+    @classmethod
+    def of_run(cls, run: Run, code: SealedCode) -> "SealedRequest":
+        return cls(run.suite.model_dump_json(), *run.key, code=code)
+
+    def execute(self, out: Path, device: str, checkpoint_every_s: float, should_stop: Callable[[], bool]) -> Result:
+        """See ``RunRequest.execute``."""
+        run, share = self.run(), self.code.encoding.stage_share
+        steps = run.steps + stage_steps(run.recipe, Stage(share) if share else None)
+        return finish(run, out, steps, should_stop, partial(run_sealed, run, self.code))
 
 
 def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, test_seed: int | None = None) -> Result:

@@ -13,7 +13,7 @@ from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one
 
 if TYPE_CHECKING:
     from bench.runs.run import Run, Standing
-    from bench.sealed.request import SealedCode
+    from bench.sealed.sandbox import SealedCode
 
 
 def run(
@@ -49,7 +49,6 @@ def run(
     from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
     from bench.runs.run import FINISHED, plan_runs
-    from bench.sealed.request import SealedRequest
     from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
     from slurm.executor import SlurmExecutor
@@ -84,6 +83,8 @@ def run(
     if cluster:
         executor = SlurmExecutor(cluster, not detach, keep_weights, code)
     elif code:
+        from bench.sealed.run import SealedRequest
+
         executor = local_pool(workers, "cpu", request=partial(SealedRequest.of_run, code=code), keep_weights=())
     else:
         keep = {run.encoding for run in todo} if keep_weights else None

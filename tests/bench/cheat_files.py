@@ -10,7 +10,7 @@ from bench.check.checks import load_checks
 from bench.check.subject import Subject
 from bench.plugins.record import encoding_record
 from bench.plugins.registry import get_encoding
-from bench.sealed.request import SealedCode
+from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite, validated
 from tasks import InputError
 

@@ -15,8 +15,7 @@ from bench.runs.run_lock import read_heartbeat
 from bench.runs.run_one import run_one
 from bench.sealed import process, served_model
 from bench.sealed.process import Channel, SealedError
-from bench.sealed.request import SealedRequest
-from bench.sealed.run import run_sealed
+from bench.sealed.run import SealedRequest, run_sealed
 from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
 

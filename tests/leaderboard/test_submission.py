@@ -10,7 +10,7 @@ from support import lprime, new_registry, suite_dict
 from bench.plugins import registry
 from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
-from bench.sealed.request import SealedRequest
+from bench.sealed.run import SealedRequest
 from bench.suites.suite import Suite
 from leaderboard.submission import (
     SUBMISSION,

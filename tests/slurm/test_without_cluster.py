@@ -12,7 +12,7 @@ from bench.result import Damaged, EncodingRecord
 from bench.runs.progress import Event
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.sealed.request import SealedCode
+from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.options import try_encodings
 from slurm import commands, job
