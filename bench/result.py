@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -13,6 +14,7 @@ from tasks import InputError
 
 from .files import render, write_atomic
 
+T = TypeVar("T")
 RESULT = "result.json"
 RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9.e-]+))?")
 """The last part of ``run_path``, with the seed and the learning rate as its groups."""
@@ -221,6 +223,15 @@ def parse_result(place: Path | str, data: bytes, expected: str, advice: str = ""
 
 class Damaged(InputError, UserWarning):
     """A file, or a line of one, that is skipped because it cannot be read."""
+
+
+def unless_damaged(read: Callable[..., T], *arguments: Any) -> T | None:
+    """What ``read`` returns; None and a warning ``Damaged`` if it raises ``InputError``."""
+    try:
+        return read(*arguments)
+    except InputError as fault:
+        warnings.warn(str(fault), Damaged, stacklevel=2)
+        return None
 
 
 @contextmanager

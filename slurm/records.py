@@ -7,16 +7,14 @@
         <n>.log                      output of the job with share n
 """
 
-import warnings
 from pathlib import Path
 from typing import Literal
 
-from bench.result import Damaged, Record, reading
+from bench.result import Record, reading, unless_damaged
 from bench.runs.run import Run, RunKey
 from bench.runs.worker import RunRequest, Source
 from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite
-from tasks import InputError
 
 from .cluster import Cluster
 
@@ -78,10 +76,5 @@ def read_plans(out: Path, suite: str) -> list[Plan]:
 
     Those that cannot be read are skipped with a warning ``Damaged``: a second job of a run does no harm.
     """
-    found = []
-    for path in sorted((out / suite / HOME).glob(f"*/{PLAN}")):
-        try:
-            found.append(read_plan(path.parent))
-        except InputError as fault:
-            warnings.warn(str(fault), Damaged, stacklevel=2)
-    return found
+    paths = sorted((out / suite / HOME).glob(f"*/{PLAN}"))
+    return [plan for path in paths if (plan := unless_damaged(read_plan, path.parent))]

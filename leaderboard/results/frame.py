@@ -5,7 +5,7 @@ Your own are in run folders, ``<out>/<suite>/<task>/<encoding>/seed-<n>…/resul
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result, read_result
+from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result, read_result, unless_damaged
 from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
@@ -24,15 +24,6 @@ from .file_names import RESULTS, SUFFIX
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
 GETTERS = {name: attrgetter(column.key) for name, column in RUN.items() if column.key}
-
-
-def readable(read: Callable[..., Result], *arguments: Any) -> Result | None:
-    """The result that ``read`` returns; None and a warning ``Damaged`` if it cannot be read, or belongs elsewhere."""
-    try:
-        return read(*arguments)
-    except InputError as fault:
-        skip(str(fault))
-        return None
 
 
 def build_frame(results: Iterable[Result], origin: str) -> pd.DataFrame:
@@ -83,12 +74,10 @@ def consistent(frame: pd.DataFrame) -> pd.DataFrame:
     }  # fmt: skip
     for fault, rows in differs.items():
         for run in frame[rows].itertuples():
-            skip(f"result {run.suite}/{run.task}/{run.encoding}/seed-{run.seed} ({run.origin}) {fault}")
+            warnings.warn(
+                f"result {run.suite}/{run.task}/{run.encoding}/seed-{run.seed} ({run.origin}) {fault}", Damaged, stacklevel=2
+            )
     return frame[~np.logical_or(*differs.values())].reset_index(drop=True)
-
-
-def skip(fault: str) -> None:
-    warnings.warn(fault, Damaged, stacklevel=2)
 
 
 def local_results(out: Path, suite: str) -> Iterator[Result]:
@@ -96,7 +85,7 @@ def local_results(out: Path, suite: str) -> Iterator[Result]:
     for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
         run = path.parent.relative_to(out)
         named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
-        if named and (result := readable(read_result, path, run.as_posix())):
+        if named and (result := unless_damaged(read_result, path, run.as_posix())):
             yield result
 
 
@@ -104,7 +93,7 @@ def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
     """The published runs of a suite, each with its line."""
     for path in sorted((folder / RESULTS / suite).glob(f"[!.]*{SUFFIX}")):
         for number, line in enumerate(path.read_bytes().splitlines(), 1):
-            if result := readable(parse_result, f"{path}, line {number}", line, suite):
+            if result := unless_damaged(parse_result, f"{path}, line {number}", line, suite):
                 yield result, line
 
 

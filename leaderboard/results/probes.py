@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.probe.record import ProbeRecord, Value, file_of, read_record
+from bench.result import unless_damaged
 from tasks import InputError, unknown
-
-from .frame import skip
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,13 +22,8 @@ def read_probes(out: Path, suites: Collection[str] | None = None) -> list[ProbeR
     Raises:
         InputError: there are none, or none of one of the suites.
     """
-    found = []
-    for path in sorted(out.glob(f"*/*/*/seed-*/{file_of('*')}")):
-        try:
-            found.append(read_record(path))
-        except InputError as fault:
-            skip(str(fault))
-    records = [record for record in found if record]
+    paths = sorted(out.glob(f"*/*/*/seed-*/{file_of('*')}"))
+    records = [record for path in paths if (record := unless_damaged(read_record, path))]
     if not records:
         raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
     known = {record.suite for record in records}
