@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.files import write_atomic
-from bench.measure.card import Card, CostAt
+from bench.measure import Card, CostAt
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure

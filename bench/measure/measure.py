@@ -21,7 +21,7 @@ from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
 
-from .card import COST_MULTIPLES, Card, CostAt
+from . import COST_MULTIPLES, Card, CostAt
 
 COST_SUITE, COST_TASK = "small", "copying"
 """Suite and task that define model, batch size and L of the cost measurements."""

@@ -12,7 +12,7 @@ from warnings import catch_warnings
 
 import pandas as pd
 
-from bench.measure.card import Card
+from bench.measure import Card
 from bench.result import RESULT, Result, read_records
 from tasks import InputError, catalogue, unknown
 

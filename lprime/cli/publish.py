@@ -20,7 +20,7 @@ def publish(
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
-    from bench.measure.card import Card
+    from bench.measure import Card
     from bench.measure.measure import new_card
     from bench.result import read_records, write_records
     from leaderboard.render.publish import render_published
