@@ -24,7 +24,7 @@ from bench.files import folder_atomic, write_atomic
 from bench.plugins.record import encoding_record
 from bench.plugins.references import absolute, map_references, parts, references_in
 from bench.plugins.registry import get_encoding, is_built_in, load_reference
-from bench.result import EncodingRecord, Record, first_fault
+from bench.result import EncodingRecord, Record, first_fault, reading
 from bench.runs.run import Run
 from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite
@@ -85,12 +85,8 @@ def read_submission(place: Path) -> SubmissionFolder:
     files = read_files(place)
     if SUBMISSION not in files:
         raise InputError(f"{place} has no {SUBMISSION}; expected a folder written by `lprime submit`")
-    try:
+    with reading(place / SUBMISSION, "is not a submission", "write it again with `lprime submit`"):
         submission = Submission.model_validate_json(files[SUBMISSION])
-    except ValidationError as error:
-        raise InputError(
-            f"{place / SUBMISSION} is not a submission ({first_fault(error)}); write it again with `lprime submit`"
-        ) from None
     info = submission.encoding
     file_name(info.name)
     faults = [f"the name {info.name!r} belongs to a built-in encoding"] if is_built_in(info.name) else []
