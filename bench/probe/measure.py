@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
+from bench.files import write_atomic
 from bench.plugins.source_hash import source_hash
 from bench.runs.progress import say
 from bench.runs.run import Run
@@ -14,26 +14,19 @@ from bench.runs.shared_training import weights_file
 from tasks import plural
 
 from . import attention, position
-from .record import ProbeRecord, Value, file_of, read_record, write_record
+from .record import ProbeRecord, Value, file_of, read_record
 from .subject import Subject, trained_subject
 
 DIGITS = 5
 """Significant digits of a stored number."""
 
 
-class Probe(NamedTuple):
-    """A probe of a trained run."""
-
-    version: int
-    measure: Callable[[Subject], list[Value]]
-
-
-PROBES = {
-    "position": Probe(1, position.measure),
-    "growth": Probe(2, attention.growth),
-    "similarity": Probe(2, attention.similarity),
+PROBES: dict[str, tuple[int, Callable[[Subject], list[Value]]]] = {
+    "position": (1, position.measure),
+    "growth": (2, attention.growth),
+    "similarity": (2, attention.similarity),
 }
-"""Name → probe."""
+"""Name → version, and what measures it."""
 
 
 def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> list[ProbeRecord]:
@@ -61,11 +54,11 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> None:
     result = run.result(out)
     subject = None if result and result.status == "diverged" else trained_subject(run, out)
     for name in probes:
-        start, probe = time.perf_counter(), PROBES[name]
-        values = probe.measure(subject) if subject else []
+        start, (version, measure) = time.perf_counter(), PROBES[name]
+        values = measure(subject) if subject else []
         record = ProbeRecord(
             probe=name,
-            version=probe.version,
+            version=version,
             **run.identity,
             encoding=run.encoding,
             source_sha256=source_hash(run.cls),
@@ -74,7 +67,7 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> None:
             values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
             seconds=round(time.perf_counter() - start, 3),
         )
-        write_record(run.folder(out), record)
+        write_atomic(run.folder(out) / file_of(name), record.model_dump_json() + "\n")
 
 
 def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
@@ -84,5 +77,5 @@ def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
         InputError: the file is damaged.
     """
     record = read_record(run.folder(out) / file_of(probe))
-    current = PROBES[probe].version, run.suite.fingerprint, source_hash(run.cls)
+    current = PROBES[probe][0], run.suite.fingerprint, source_hash(run.cls)
     return record if record and (record.version, record.fingerprint, record.source_sha256) == current else None

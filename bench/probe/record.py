@@ -4,7 +4,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bench.files import write_atomic
 from bench.result import Record, reading
 
 
@@ -55,10 +54,6 @@ class ProbeRecord(Record):
 
 def file_of(probe: str) -> str:
     return f"probe-{probe}.json"
-
-
-def write_record(folder: Path, record: ProbeRecord) -> None:
-    write_atomic(folder / file_of(record.probe), record.model_dump_json() + "\n")
 
 
 def read_record(path: Path) -> ProbeRecord | None:
