@@ -101,12 +101,12 @@ def folder_atomic(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def render(template: str, **values: object) -> str:
-    """The text of a template, by its path in this package."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # slow to load
+def render(template: str, folder: Path = Path(__file__).parent, **values: object) -> str:
+    """The text of a template, by its path in a folder, by default in this package."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # slow to load
 
     options: dict[str, Any] = {"trim_blocks": True, "keep_trailing_newline": True, "undefined": StrictUndefined}
-    return Environment(loader=PackageLoader("bench", ""), **options).get_template(template).render(**values)
+    return Environment(loader=FileSystemLoader(folder), **options).get_template(template).render(**values)
 
 
 def fsync(path: Path) -> None:

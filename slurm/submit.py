@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from bench.files import write_atomic
+from bench.files import render, write_atomic
 from bench.runs.run import FAILURE, Run
 
-from . import commands
+from . import commands, job
 from .cluster import Cluster
-from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
 from .records import PLAN, Plan
 
 TIME_LIMIT_FRACTION = 0.8
@@ -56,35 +55,6 @@ def split_into_shares(runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Ru
     return [list(runs[start : start + size]) for start in range(0, len(runs), size)]
 
 
-SCRIPT = """\
-#!/bin/bash
-{options}
-
-fail() {{ echo "lprime: $2 on $(hostname)" >&2; exit "$1"; }}
-test -r {folder}/{PLAN} || fail {NOT_SHARED} "the results folder is not visible"
-
-# From the cluster file's setup.
-{setup}
-
-# A job in a container that has no scontrol asks this script, which runs outside, to put it back into the queue.
-on_exit() {{
-    code=$?
-    {stop_mps}
-    [ $code -ne {REQUEUE} ] || scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
-}}
-trap on_exit EXIT
-{mps}
-{python} -c 'import slurm.job' || fail {NOT_IMPORTABLE} "python cannot import lprime"
-# Signals that arrive before lprime handles them must not end the job: SLURM would not requeue it.
-srun --unbuffered {srun_args} sh -c 'trap "" TERM USR2; exec "$@"' sh {python} -u -m slurm.job {folder}
-"""
-MPS = f"""\
-export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)
-nvidia-cuda-mps-control -d || fail {NO_MPS} "NVIDIA's Multi-Process Service does not start"
-"""
-STOP_MPS = "echo quit | nvidia-cuda-mps-control >/dev/null"
-
-
 def log_options(plan: Plan) -> list[str]:
     """Options of sbatch that name files. They are arguments, because a line of a script cannot quote every name."""
     return [f"--output={str(plan.folder).replace('%', '%%')}/%a.log", "--open-mode=append"]
@@ -111,19 +81,15 @@ def job_script(plan: Plan) -> str:
         **cluster.sbatch,
     }
     given = {name: value for name, value in options.items() if value is not None and value is not False}
-    lines = [f"#SBATCH --{name}" + ("" if value is True else f"={shlex.quote(str(value))}") for name, value in given.items()]
-    return SCRIPT.format(
-        options="\n".join(lines),
-        folder=shlex.quote(str(plan.folder)),
-        setup="\n".join(cluster.setup),
+    return render(
+        "job.sh.j2",
+        Path(__file__).parent / "templates",
+        options=[name if value is True else f"{name}={shlex.quote(str(value))}" for name, value in given.items()],
+        cluster=cluster,
+        job=job,
+        place=shlex.quote(str(plan.folder)),
         # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
         srun_args=shlex.join([f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args]),
         # -P: modules in the working directory are not imported.
         python=f"{cluster.python or shlex.quote(sys.executable)} -P",
-        mps=MPS if cluster.mps else "",
-        stop_mps=STOP_MPS if cluster.mps else ":",
-        PLAN=PLAN,
-        NOT_SHARED=NOT_SHARED,
-        NOT_IMPORTABLE=NOT_IMPORTABLE,
-        REQUEUE=REQUEUE,
     )
