@@ -101,6 +101,8 @@ def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stder
 @cache
 def sandbox_fault() -> str:
     """Why there is no sandbox on this machine; empty if there is one."""
+    if (machine := platform.machine()) not in REFUSED_CALLS:
+        return f"there is none for {machine or 'this processor'}; expected {' or '.join(REFUSED_CALLS)}"
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap is not installed (apt-get install bubblewrap)"

@@ -209,8 +209,12 @@ def test_messages_are_read_as_untrusted_data(monkeypatch):
         Channel(ours).receive()
 
 
-def test_without_bubblewrap_nothing_runs(monkeypatch):
+@pytest.mark.parametrize(
+    ("machine", "fault"), [("x86_64", "apt-get install bubblewrap"), ("riscv64", "none for riscv64; expected x86_64 or")]
+)
+def test_without_a_sandbox_nothing_runs(monkeypatch, machine, fault):
+    monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sandbox, "sandbox_fault", sandbox.sandbox_fault.__wrapped__)
-    with pytest.raises(tasks.InputError, match="apt-get install bubblewrap"):
+    with pytest.raises(tasks.InputError, match=fault):
         start_sandboxed(["x"], Code("x"), 0, None)
