@@ -76,13 +76,13 @@ def scored(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(**columns)
 
 
-def curve(runs: pd.DataFrame, column: str = "exact") -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "S N"]]:
-    """Relative lengths l/L, and each run's values there: chance-corrected exact match by default, or another column as it is.
+def curve(runs: pd.DataFrame) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "S N"]]:
+    """Relative lengths l/L, and each run's chance-corrected exact match there.
 
     Runs with another L (of other blocks) are interpolated in log length to the lengths of the first one.
     """
     relative = [lengths / L for lengths, L in zip(runs["length"], runs["train_length"], strict=True)]
-    values = without_guessing(runs[column], runs["chance"]) if column == "exact" else runs[column]
+    values = without_guessing(runs["exact"], runs["chance"])
     at = np.log(relative[0])
     return relative[0], np.array([np.interp(at, np.log(own), value) for own, value in zip(relative, values, strict=True)])
 
