@@ -101,7 +101,7 @@ def folder_atomic(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def render(template: str, folder: Path = Path(__file__).parent, **values: object) -> str:
+def render(template: str, folder: Path = Path(__file__).parent, /, **values: object) -> str:
     """The text of a template, by its path in a folder, by default in this package."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # slow to load
 

@@ -209,9 +209,7 @@ def test_messages_are_read_as_untrusted_data(monkeypatch):
         Channel(ours).receive()
 
 
-@pytest.mark.parametrize(
-    ("machine", "fault"), [("x86_64", "install bubblewrap"), ("riscv64", "none for riscv64; expected x86_64 or")]
-)
+@pytest.mark.parametrize(("machine", "fault"), [("x86_64", "install bubblewrap"), ("riscv64", "there is none for riscv64;")])
 def test_without_a_sandbox_nothing_runs(monkeypatch, machine, fault):
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setenv("PATH", "")
