@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from .options import Json, print_json
 
@@ -81,9 +80,10 @@ def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[s
         return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()}
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
+        from bench.suites.yaml_config import read_yaml
 
         if not whole:  # a suite of text reads its corpus
-            return {name: partial(yaml.safe_load, path.read_bytes()) for name, path in shipped().items()}
+            return {name: partial(read_yaml, path, "suite", "a name") for name, path in shipped().items()}
         return {name: lambda name=name: describe_suite(load_suite(name)) for name in shipped()}  # type: ignore[misc]
     from bench import encodings
     from bench.plugins import registry
