@@ -48,6 +48,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
+    from bench.plugins.loading import one_line_errors
+    from bench.plugins.registry import get_task
     from leaderboard.render.pages import render
     from tasks import InputError, example
 
@@ -60,7 +62,8 @@ def show(
         elif bibtex:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
         elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
-            item["examples"] = {variant: example(item["name"], variant) for variant in item["variants"]}
+            with one_line_errors(get_task(item["name"])[0]):
+                item["examples"] = {variant: example(item["name"], variant, **item["settings"]) for variant in item["variants"]}
     if as_json:
         return print_json(items)
     from tabulate import tabulate
@@ -74,8 +77,11 @@ def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[s
     """Name → function that describes it as plain data; of encodings not ``whole``, without what takes a while."""
     if kind == "tasks":
         import tasks
+        from bench.plugins.registry import distributions, entry_points
 
-        return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()}
+        return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()} | {
+            one: partial(dict, name=one, kind="task", length=distributions(one, tasks.Task)) for one in entry_points(tasks.Task)
+        }
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
 
@@ -90,9 +96,10 @@ def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[s
     }
 
 
-def describe_task(cls) -> dict[str, Any]:
+def describe_task(cls, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A task as plain data. Raises ``InputError``: it has no such setting."""
     about = {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
-    return about | {"settings": dict(cls.defaults)}
+    return about | {"settings": cls(None, 50, **own).settings if own else dict(cls.defaults)}
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
@@ -156,7 +163,7 @@ def find(name: str) -> list[dict[str, Any]]:
 
     with_task = "+" in name.partition("(")[0]
     if not with_task and ("(" in name or references_in(name) or name in entry_points() | entry_points(Task)):
-        return [describe_task(get_task(name)[0]) if is_task(name) else describe_encoding(get_encoding(name))]
+        return [describe_task(*get_task(name)) if is_task(name) else describe_encoding(get_encoding(name))]
     if with_task or name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
         return [describe_suite(load_suite(name))]
     known = [catalogue(kind) for kind in COLUMNS]
