@@ -50,8 +50,7 @@ class SlurmExecutor:
         todo, plan = self.plan(runs, out, Queue.read(out, runs[0].suite, need=False))
         if plan is None:
             return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
-        cluster = plan.cluster
-        found = estimate(todo, out, cluster.device)
+        cluster, found = plan.cluster, estimate(todo, out, plan.cluster.device)
         at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
         jobs = [duration([found[run] for run in plan.runs(share)], at_once) for share in range(len(plan.shares))]
         hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
