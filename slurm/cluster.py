@@ -30,7 +30,7 @@ class Cluster(Section):
     """Of a whole job. A process that trains ``small`` takes 0.4 to 0.7 GB (``make speed``); the default leaves room for larger
     models and for the libraries of a GPU."""
     runs_at_once: Positive | None = None
-    """Processes in one job, one run each; by default one per GPU, or one per CPU without GPUs."""
+    """Processes in one job, one run each; by default one per CPU, or as many on each GPU as were measured to pay."""
     runs_per_job: Positive | None = None
     """By default as many as fill ``job_minutes`` by their mean estimated time."""
     job_minutes: Positive = 60
@@ -67,6 +67,15 @@ class Cluster(Section):
     def at_once(self) -> int:
         """Runs at a time in one job."""
         return self.runs_at_once or self.gpus or self.cpus_per_job
+
+    def packed(self, width: int) -> "Cluster":
+        """This cluster with a number of runs at a time that suits the models' width: see ``benchmarks/GPU.md``."""
+        if self.runs_at_once or not self.gpus:
+            return self
+        each = 1 if width > 64 else 2
+        if self.mps:
+            each = 4 if width > 128 else 8 if width > 64 else 16
+        return self.model_copy(update={"runs_at_once": min(self.gpus * each, max(self.gpus, 2 * self.cpus_per_job))})
 
     @property
     def gpus(self) -> int:

@@ -47,11 +47,10 @@ class SlurmExecutor:
 
     def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
         """What ``execute`` would submit: script, jobs and estimated cost, as lines of text. Nothing is written."""
-        cluster = self.cluster
         todo, plan = self.plan(runs, out, Queue.read(out, runs[0].suite, need=False))
         if plan is None:
             return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
-        found = estimate(todo, out, cluster.device)
+        cluster, found = plan.cluster, estimate(todo, out, plan.cluster.device)
         at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
         jobs = [duration([found[run] for run in plan.runs(share)], at_once) for share in range(len(plan.shares))]
         hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
@@ -87,7 +86,8 @@ class SlurmExecutor:
         Raises:
             InputError: jobs in the queue train the suite as it was before its file was edited.
         """
-        live, suite, cluster = {name for name, _ in queue.live}, queue.suite, self.cluster
+        live, suite = {name for name, _ in queue.live}, queue.suite
+        cluster = self.cluster.packed(suite.model.width)
         if old := [plan for plan in queue.plans if plan.name in live and plan.suite.fingerprint != suite.fingerprint]:
             raise InputError(
                 f"jobs {', '.join(plan.name for plan in old)} in the queue are of suite {suite.name} with fingerprint "

@@ -77,10 +77,10 @@ def get(name: str, variant: str | None = None, longest: int = 50, **settings: An
     return find(name)(variant, longest, **settings)
 
 
-def example(name: str, variant: str, length: int = 4) -> str:
+def example(name: str, variant: str, length: int = 4, **settings: Any) -> str:
     """A literal example, or an empty text if there is none without further settings."""
     try:
-        made = get(name, variant, longest=2 * length)
+        made = get(name, variant, longest=2 * length, **settings)
         drawn = made.sample(length, 1, np.random.default_rng(0))
         return made.vocabulary.decode(drawn.tokens[0, : drawn.sizes[0]].tolist())
     except (InputError, ValueError, FileNotFoundError):

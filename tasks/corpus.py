@@ -32,6 +32,8 @@ PLAIN = " abcdefghijklmnopqrstuvwxyz0123456789.,;:'\"-$()"
 """The 47 characters of ``sotu``."""
 PRINTABLE = "\n" + "".join(map(chr, range(32, 127)))
 """The 96 characters of ``python``."""
+SYMBOLS = {"sotu": PLAIN, "python": PRINTABLE}
+"""Variant → its characters, which are known without the corpus."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,8 @@ def read_corpus(variant: str, path: str) -> Corpus:
     Raises:
         InputError: the package is not installed; no such path, an empty or binary file, or only one document.
     """
-    if variant == "sotu":
-        documents, symbols = list(messages()), tuple(PLAIN)
-    elif variant == "python":
-        documents, symbols = list(python_files()), tuple(PRINTABLE)
+    if variant in SYMBOLS:
+        documents, symbols = list(messages() if variant == "sotu" else python_files()), tuple(SYMBOLS[variant])
     else:
         documents = list(own_documents(path))
         symbols = tuple(f"{b:02x}" for b in range(256)) if variant == "bytes" else frequent([text for _, _, text in documents])

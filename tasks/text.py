@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .base import BOS, PAD, Examples, Ragged, Task, Vocabulary, stream
-from .corpus import Corpus, Documents, read_corpus
+from .corpus import SYMBOLS, Corpus, Documents, read_corpus
 from .errors import InputError
 
 SCORED = 32
@@ -50,16 +50,16 @@ class Text(Task):
     defaults = {"corpus": ""}
 
     def setup(self) -> None:
-        names = [{" ": "␣", "\n": "⏎"}.get(symbol, symbol) for symbol in self.corpus.symbols]  # blanks separate printed tokens
+        if bool(self.settings["corpus"]) == (self.variant in SYMBOLS):
+            needed = "takes no" if self.variant in SYMBOLS else "needs"
+            raise InputError(f"variant {self.variant} of text {needed} setting `corpus`, a folder or file of text")
+        symbols = SYMBOLS.get(self.variant) or self.corpus.symbols  # a suite can be described without its package
+        names = [{" ": "␣", "\n": "⏎"}.get(symbol, symbol) for symbol in symbols]  # blanks separate printed tokens
         self.vocabulary = Vocabulary.of(character=names)
         self.first = self.vocabulary.first("character")
 
     @cached_property
     def corpus(self) -> Corpus:
-        own = self.variant in ("characters", "bytes")
-        if bool(self.settings["corpus"]) != own:
-            needed = "needs" if own else "takes no"
-            raise InputError(f"variant {self.variant} of text {needed} setting `corpus`, a folder or file of text")
         return read_corpus(self.variant, str(self.settings["corpus"]))
 
     def windows(self, documents: Documents, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> Int[np.ndarray, " N"]:

@@ -77,7 +77,7 @@ def check_answers(subject: TaskSubject) -> str:
     return f"as declared; {recomputed:,} recomputed" if recomputed else "as declared; there is no answer(prompt) to compare"
 
 
-@check("chance", advice="chance(length) is the share of the most frequent answer of that length")
+@check("chance", advice="chance(length) is the share of the most frequent answer of that length; below 100%")
 def check_chance(subject: TaskSubject) -> str:
     """The best guess that does not see the prompt is right as often as chance(length) says."""
     for task in subject.made():

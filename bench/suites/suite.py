@@ -214,7 +214,7 @@ def load_suite(name: str) -> Suite:
         InputError: no such suite, not YAML, or not a valid suite.
     """
     start, _, task = name.rpartition("+")
-    if start and (task.isidentifier() or references_in(task)):
+    if start and (task.partition("(")[0].isidentifier() or references_in(task)):
         return with_task(load_suite(start), absolute(task, Path()))
     base, condition = split_condition(name)
     if condition and (conditions := load_suite(base).conditions):
@@ -242,16 +242,17 @@ def with_task(suite: Suite, task: str) -> Suite:
 
 
 def holding(suite: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
-    """A suite with the tasks that a user names, and their names: ``quick+my_task.py`` if ``quick`` lacks the task of this file.
+    """A suite with the tasks that a user names, and their names: ``quick+my_task.py`` if ``quick`` lacks this one.
 
     Raises:
         InputError: a file that cannot be loaded.
     """
-    files = [task for task in tasks if references_in(task)]
-    if not files:
+    own = [task for task in tasks if task not in generators.catalogue()]
+    if not own:
         return suite, list(tasks)
-    from bench.plugins.registry import get_task
+    from bench.plugins.registry import get_task, is_task
 
-    names = [get_task(task)[0].name for task in tasks]
-    has = {spec.task for spec in load_suite(suite).tasks}.issuperset(names) and "(" not in files[0]
-    return suite if has else f"{suite}+{files[0]}", names
+    known = {spec.task for spec in load_suite(suite).tasks}
+    own = [task for task in own if task not in known and (references_in(task) or is_task(task))]
+    names = [get_task(task)[0].name if task in own else task for task in tasks]
+    return suite if not own or (known.issuperset(names) and "(" not in own[0]) else f"{suite}+{own[0]}", names

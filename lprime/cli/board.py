@@ -28,8 +28,11 @@ def board(
         from leaderboard.render.publish import check_rendered
 
         return print(check_rendered(to))
+    from rich.console import Console
+
     from bench.suites.suite import is_shipped, load_suite, suite_command
     from leaderboard.render.published import Published, joint_board, local_board
+    from leaderboard.render.terminal import board_dict, print_board
     from leaderboard.results.frame import known_suites, suite_name
     from tasks import InputError
 
@@ -50,13 +53,7 @@ def board(
 
         print(f"written to {write_page(boards, html, folder if published else None)}")
     elif as_json:
-        from leaderboard.render.terminal import board_dict
-
         print_json([board_dict(one) for one in boards])
     else:
-        from rich.console import Console
-
-        from leaderboard.render.terminal import print_board
-
         for one in boards:
             print_board(one, suite_command("status", one.suite, out=out), Console())

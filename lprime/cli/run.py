@@ -52,7 +52,7 @@ def run(
     from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
     from slurm.executor import SlurmExecutor
-    from tasks import InputError
+    from tasks import InputError, train_batch
 
     from .run_report import Outcome
 
@@ -75,6 +75,8 @@ def run(
 
         refuse_other_results(runs, code, out)
     if not dry_run:
+        for name in {run.task for run in runs}:
+            train_batch(loaded.make_task(name), 1, 1, 0, 0)  # data that cannot be read is an error before the first run
         out.mkdir(parents=True, exist_ok=True)
     before = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))

@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from .options import Json, print_json
 
@@ -50,6 +49,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
+    from bench.plugins.loading import one_line_errors
+    from bench.plugins.registry import get_task
     from tasks import InputError, example
 
     items = find(name)
@@ -63,7 +64,8 @@ def show(
         elif bibtex:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
         elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
-            item["examples"] = {variant: example(item["name"], variant) for variant in item["variants"]}
+            with one_line_errors(get_task(item["name"])[0]):
+                item["examples"] = {variant: example(item["name"], variant, **item["settings"]) for variant in item["variants"]}
     if as_json:
         return print_json(items)
     from tabulate import tabulate
@@ -74,30 +76,29 @@ def show(
 
 
 def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[str, Any]]]:
-    """Name → function that describes it as plain data; if not ``whole``, without what takes a while."""
-    if kind == "tasks":
-        import tasks
-
-        return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()}
+    """Name → function that describes it as plain data; of encodings not ``whole``, without what takes a while."""
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
 
-        if not whole:  # a suite of text reads its corpus
-            return {name: partial(yaml.safe_load, path.read_bytes()) for name, path in shipped().items()}
         return {name: lambda name=name: describe_suite(load_suite(name)) for name in shipped()}  # type: ignore[misc]
+    import tasks
     from bench import encodings
-    from bench.plugins import registry
+    from bench.plugins.registry import distributions, entry_points
 
-    built_in = {name: partial(describe_encoding, cls, whole) for name, cls in encodings.catalogue().items()}
+    root, where = (tasks.Task, "length") if kind == "tasks" else (encodings.Encoding, "source")
     # Plugins of installed packages are not loaded: their code does not run.
-    return built_in | {
-        name: partial(dict, name=name, kind="encoding", source=registry.distributions(name)) for name in registry.entry_points()
+    found: dict[str, Callable[[], Any]] = {
+        one: partial(dict, {where: distributions(one, root)}, name=one, kind=kind[:-1]) for one in entry_points(root)
     }
+    if kind == "tasks":
+        return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()} | found
+    return {name: partial(describe_encoding, cls, whole) for name, cls in encodings.catalogue().items()} | found
 
 
-def describe_task(cls) -> dict[str, Any]:
+def describe_task(cls, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A task as plain data. Raises ``InputError``: it has no such setting."""
     about = {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
-    return about | {"settings": dict(cls.defaults)}
+    return about | {"settings": cls(None, 50, **own).settings if own else dict(cls.defaults)}
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
@@ -159,7 +160,7 @@ def find(name: str) -> list[dict[str, Any]]:
 
     with_task = "+" in name.partition("(")[0]
     if not with_task and ("(" in name or references_in(name) or name in entry_points() | entry_points(Task)):
-        return [describe_task(get_task(name)[0]) if is_task(name) else describe_encoding(get_encoding(name))]
+        return [describe_task(*get_task(name)) if is_task(name) else describe_encoding(get_encoding(name))]
     if with_task or name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
         return [describe_suite(load_suite(name))]
     known = [catalogue(kind) for kind in COLUMNS]

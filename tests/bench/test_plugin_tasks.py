@@ -128,7 +128,7 @@ def test_an_installed_task_is_found_by_its_name(reversal, here, monkeypatch):
     registry.entry_points.cache_clear()
     spec = suite_with(task="reversal").tasks[0]
     assert (spec.file, len(spec.source_sha256)) == ("", 64)
-    assert load_suite("tiny.yaml+reversal").name == "tiny-reversal" and registry.is_task("reversal")
+    assert load_suite(holding("tiny.yaml", ["reversal"])[0]).name == "tiny-reversal" and registry.is_task("reversal")
     registry.entry_points.cache_clear()
 
 

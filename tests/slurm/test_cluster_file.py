@@ -72,7 +72,7 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     sizes = {"cpus_per_job": 6, "memory_gb": 1.5, "jobs_at_once": 1, "runs_per_job": 1, "mps": True}
     file = write_cluster(tmp_path, sbatch=sbatch, partition="a,b", gpus_per_job="h100:2", **sizes)
     cluster = load_cluster(str(file))
-    assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
+    assert (cluster.gpus, cluster.device, cluster.packed(64).at_once, cluster.packed(256).at_once) == (2, "cuda", 12, 8)
     script = script_of(file, tmp_path)
     found = options_in(script)
     assert found.pop("job-name").startswith("lprime-quick-")

