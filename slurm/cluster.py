@@ -30,7 +30,7 @@ class Cluster(Section):
     """Of a whole job. A process that trains ``small`` takes 0.4 to 0.7 GB (``make speed``); the default leaves room for larger
     models and for the libraries of a GPU."""
     runs_at_once: Positive | None = None
-    """Processes in one job, one run each; by default one per CPU, or as many on each GPU as were measured to pay."""
+    """Processes in one job, one run each; by default one per CPU, or on GPUs as ``packed`` says."""
     runs_per_job: Positive | None = None
     """By default as many as fill ``job_minutes`` by their mean estimated time."""
     job_minutes: Positive = 60
@@ -69,7 +69,10 @@ class Cluster(Section):
         return self.runs_at_once or self.gpus or self.cpus_per_job
 
     def packed(self, width: int) -> "Cluster":
-        """This cluster with a number of runs at a time that suits the models' width: see ``benchmarks/GPU.md``."""
+        """This cluster with a number of runs at a time that suits the models' width, at most two per CPU.
+
+        On one H200, further runs gained little (``benchmarks/GPU.md``). Measured at widths 64 and 256; 128 is in between.
+        """
         if self.runs_at_once or not self.gpus:
             return self
         each = 1 if width > 64 else 2

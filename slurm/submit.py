@@ -88,6 +88,7 @@ def job_script(plan: Plan) -> str:
         cluster=cluster,
         job=job,
         place=shlex.quote(str(plan.folder)),
+        plan_file=PLAN,
         # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
         srun_args=shlex.join([f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args]),
         # -P: modules in the working directory are not imported.

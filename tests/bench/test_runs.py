@@ -184,6 +184,8 @@ def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpu
     pool = local_pool(None, device)
     assert (pool.workers, pool.gpus) == (workers, [] if device == "cpu" else ["GPU-a", "GPU-b"][:gpus])
     assert local_pool(5, device).workers == 5
+    with pytest.raises(InputError, match="workers must be 1 or more, got 0"):
+        local_pool(0, device)
 
 
 @pytest.mark.parametrize(
@@ -197,9 +199,8 @@ def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpu
 )
 def test_the_smallest_quota_of_the_cgroup_and_its_parents_counts(tmp_path, monkeypatch, quotas, cpus):
     monkeypatch.setattr("bench.runs.devices.Path", lambda path: tmp_path / path[1:])
-    for folder, text in {"proc/self/cgroup": "4:memory:/m\n2:cpu,cpuacct:/c\n0::/a/b\n"}.items() | {
-        (f"sys/fs/cgroup/{k}", v) for k, v in quotas.items()
-    }:
+    files = {"proc/self/cgroup": "4:memory:/m\n2:cpu,cpuacct:/c\n0::/a/b\n"}
+    for folder, text in (files | {f"sys/fs/cgroup/{name}": text for name, text in quotas.items()}).items():
         (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / folder).write_text(text)
     assert cpu_quota() == cpus

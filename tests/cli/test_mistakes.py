@@ -108,6 +108,8 @@ COMMANDS = {
     "run quick --on cluster.yaml --workers 3": "--workers and --device apply to this machine only; with --on, the cluster",
     "show encoding": "unknown name 'encoding'; did you mean 'encodings'?",
     "show alibe": "unknown name 'alibe'; did you mean 'alibi'?",
+    "show 'text(corpse=1)'": "unknown setting of text 'corpse'; did you mean 'corpus'?",
+    "show 'text(corpus=\"x\")'": "variant sotu of text takes no setting `corpus`",
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "data additon --suite quick --to d": "did you mean 'addition'?",

