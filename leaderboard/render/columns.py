@@ -1,5 +1,6 @@
 """The columns of the board: one list, from which markdown, terminal, web page and JSON take key, title, format and help."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -77,11 +78,10 @@ def shown(names: Sequence[str], view: str, rows: pd.DataFrame) -> list[Column]:
 
 
 def number(value: Any, digits: int = 2) -> str:
-    """``.76``, ``1.00``; a dash where it is unknown."""
+    """``.76``, ``1.00``, ``−.05``; a dash where it is unknown."""
     if value is None or not np.isfinite(value):
         return DASH
-    text = f"{value:z.{digits}f}"
-    return text.removeprefix("0") if text.startswith("0.") else text
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:z.{digits}f}").replace("-", "−")
 
 
 def span(low: Any, high: Any) -> str:

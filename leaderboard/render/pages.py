@@ -15,10 +15,10 @@ from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
-from leaderboard.stats.transfer import MEASURES, across, compare, measured
+from leaderboard.stats.transfer import MEASURES, across
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
-from .published import Published, built_in
+from .published import TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
@@ -92,7 +92,7 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         better=better / pairs if pairs else 0,
         inside=significant_pairs(boards[0], first),
         first=first,
-        text=rows[rows["text"].notna()].sort_values("text"),
+        text=published.on_text.get(TEXT, ()),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
@@ -103,17 +103,8 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
 
 def text_page(published: Published) -> str:
     """Real text: a table for each suite, and how the order of the main suite goes with it."""
-    main, tables = next(iter(published.boards.values())), {name: measured(one) for name, one in published.texts.items()}
-    compared = {name: found for name, table in tables.items() if (found := compare(main, table))}
-    return render(
-        "text.md.j2",
-        board=main,
-        boards=published.texts,
-        tables={name: rows_of(table.reset_index()) for name, table in tables.items()},
-        measures=MEASURES,
-        compared=compared,
-        tasks=[*main.tasks, "overall"],
-    )
+    main = next(iter(published.boards.values()))
+    return render("text.md.j2", board=main, published=published, measures=MEASURES, tasks=[*main.tasks, "overall"])
 
 
 def size_page(*boards: Board) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -16,14 +16,14 @@ from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites, read_local, read_published, together
 from leaderboard.results.store import relative_costs
 from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_runs
-from leaderboard.stats.transfer import of_runs
+from leaderboard.stats.transfer import compare, measured, of_runs
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
     from bench.encodings import Encoding
 
-MAIN, TEXT = "small", "text"
-"""The suite of the front page, and the suite of real text."""
+MAIN, TEXT, CORPORA = "small", "text", ("text", "text-python")
+"""The suite of the front page, the suite of real text, and the suites that differ from it in the corpus alone."""
 
 
 def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
@@ -108,6 +108,23 @@ class Published:
         names = [name for name in published_suites(self.folder) if name == TEXT or name.startswith(f"{TEXT}-")]
         runs = ((name, read_published(self.folder, name)) for name in names)
         return {name: Board(one) for name, one in runs if len(one)}
+
+    @cached_property
+    def on_text(self) -> Mapping[str, pd.DataFrame]:
+        """Suite of real text → what was measured there, see ``measured``; the best encoding first."""
+        return {name: measured(board) for name, board in self.texts.items()}
+
+    @cached_property
+    def compared(self) -> Mapping[str, dict[str, Any]]:
+        """Suite of real text → how far the order of the main suite goes with it, see ``compare``."""
+        main = next(iter(self.boards.values()))
+        return {name: found for name, table in self.on_text.items() if (found := compare(main, table))}
+
+    @cached_property
+    def carried(self) -> Sequence[str]:
+        """Tasks whose order carries over to every corpus that has run, by the rule of ``transfer``."""
+        lows = [self.compared[name]["taus"]["low"].unstack()["rise"] for name in CORPORA if name in self.compared]
+        return [task for task in next(iter(self.boards.values())).tasks if lows and all(low[task] > 0 for low in lows)]
 
     @cached_property
     def sizes(self) -> Mapping[str, Board]:

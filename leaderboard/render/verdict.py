@@ -12,7 +12,7 @@ from leaderboard.stats.ranks import ALPHA
 from leaderboard.stats.rows import LOCAL, Board
 from tasks import plural
 
-from .columns import DASH, limit
+from .columns import DASH, limit, number
 
 REFERENCES = ("kerple_log", "alibi", "nope", "t5", "rope", "sinusoidal")
 """Well-known encodings, next to the leaders in the picture of the front page."""
@@ -100,7 +100,7 @@ def significant_pairs(board: Board, first: pd.DataFrame, second: pd.DataFrame | 
 
 
 def needs(board: Board) -> list[Need]:
-    """What to start with: for each task, and for a RoPE model that is trained already."""
+    """What to start with: for each task, for real text, and for a RoPE model that is trained already."""
     every, found = main_rows(board), []
     for task in board.tasks:
         learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
@@ -121,6 +121,11 @@ def needs(board: Board) -> list[Need]:
         else:
             close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
             found.append(Need(task, need, list(close["encoding"]), span_of(close["step_time"]), note))
+    rows = every[every["text"].notna()].sort_values("text")
+    if len(rows):
+        close = rows[rows["text"] <= rows["text"].iloc[0] + CLOSE].head(NAMED)
+        note = f"{number(close['text'].iloc[0])} bits a character far beyond L; the median is {number(rows['text'].median())}"
+        found.append(Need("", "Real text", list(close["encoding"]), span_of(close["step_time"]), note))
     rows = board.rows[board.rows["complete"]]
     extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
     extended = extended.sort_values("score", ascending=False, kind="stable").head(2)

@@ -76,19 +76,16 @@ def with_others(
     return (prior[:, None] * pooled + squares) / np.maximum(prior + own, FUZZ)[:, None], prior + own
 
 
-def interval(
-    values: Float[np.ndarray, "R B"], about: Float[np.ndarray, " R"] | None = None, limits: tuple[float, float] = (0, 1)
-) -> Float[np.ndarray, "R 2"]:
+def interval(values: Float[np.ndarray, "R B"], about: Float[np.ndarray, " R"] | None = None) -> Float[np.ndarray, "R 2"]:
     """95 % Student-t interval of each encoding's mean over blocks; NaN with fewer than two blocks.
 
     Arguments:
         about: middle of each interval; None: the mean of the values.
-        limits: of what the values can be.
     """
     middle, variances, freedom = moderated(values)
     counts, middle = (~np.isnan(values)).sum(1), middle if about is None else about
     half = stdtrit(np.maximum(freedom, FUZZ), (1 + LEVEL) / 2) * np.sqrt(variances / np.maximum(counts, 1))
-    bounds = np.clip(np.stack([middle - half, middle + half], 1), *limits)
+    bounds = np.clip(np.stack([middle - half, middle + half], 1), 0, 1)
     return np.where((counts > 1)[:, None], bounds, np.nan)
 
 

@@ -37,15 +37,16 @@ def cells(runs: pd.DataFrame) -> Float[np.ndarray, "S N"]:
     """Score of each run at each length, of runs with equal lengths: the only place that decides what is ranked.
 
     ``exact``: exact match, chance-corrected. ``exact+token`` (protocol 2): its mean with chance-corrected token accuracy.
-    ``bits``: 1 − loss/ln V, where V is the size of the vocabulary: 0 is uniform guessing.
+    ``bits``: 1/perplexity, the geometric mean of the probabilities of the right symbols, corrected for uniform guessing. Its
+    spread over seeds is alike for good and bad encodings; the spread of the loss is not.
     """
     exact, token, nll, chance, token_chance = (
         np.stack(runs[name]) for name in ("exact", "token", "nll", "chance", "token_chance")
     )
     kind = runs["score_is"].to_numpy()[:, None]
     of_exact, of_token = without_guessing(exact, chance), without_guessing(token, token_chance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        of_bits = np.nan_to_num(1 - nll / np.log(runs["symbols"].to_numpy(float))[:, None])  # a diverged run guesses
+    guess = 1 / np.maximum(runs["symbols"].to_numpy(float), 2)[:, None]
+    of_bits = np.nan_to_num(without_guessing(np.exp(-nll), guess))  # a diverged run guesses
     both = np.where(np.isnan(of_token), of_exact, (of_exact + of_token) / 2)
     return np.select([kind == "bits", kind == "exact+token"], [of_bits, both], of_exact)
 

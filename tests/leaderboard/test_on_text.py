@@ -52,7 +52,7 @@ def test_a_diverged_run_guesses_and_stays_on_the_board():
               if (run.encoding.name, run.seed) == ("alibi", 1) else run for run in text_runs()]  # fmt: skip
     made = Board(frame(broken))
     row = made.rows.set_index("encoding").loc["alibi"]
-    assert row["blocks"] == 3 and row["score"] < 0.6 < made.rows["score"].max()
+    assert row["blocks"] == 3 and row["score"] < 0.16 < made.rows["score"].max()
     assert measured(made).loc["alibi", "far"] == pytest.approx((2 + 2.2 + 6) / 3), "log2 of 64 symbols"
 
 

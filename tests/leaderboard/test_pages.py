@@ -31,7 +31,7 @@ class Made:
     known: dict
 
     folder = Path("none")
-    findings, texts, sizes = (), {}, {}
+    findings, texts, on_text, sizes = (), {}, {}, {}
 
     def declared(self, name):
         return self.known.get(name)
