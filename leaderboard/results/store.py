@@ -14,6 +14,7 @@ import pandas as pd
 
 from bench.measure import Card
 from bench.result import RESULT, Result, read_records
+from bench.suites.suite import is_shipped, load_suite
 from tasks import InputError, catalogue, unknown
 
 from .file_names import RESULTS, file_name, write_if_changed
@@ -34,7 +35,8 @@ def key_of(run: Result) -> tuple[str, str, float, int, int, str]:
 def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> tuple[int, int]:
     """Add the finished runs under ``<out>/<suite>`` to the store. Publishing the same runs again changes nothing.
 
-    Runs of code that is not built in must be sealed.
+    Runs of code that is not built in must be sealed. Runs with seeds that a shipped suite does not name, such as those of
+    findings, are left out.
 
     Arguments:
         suite: name of the suite.
@@ -60,7 +62,8 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     for encoding in encodings or ():
         if encoding not in have:
             raise unknown(f"encoding with results of suite {suite}", encoding, have)
-    found = {key: run for key, run in found.items() if not encodings or key[0] in encodings}
+    seeds = load_suite(suite).seeds if is_shipped(suite) else {run.seed for run in found.values()}
+    found = {key: run for key, run in found.items() if (not encodings or key[0] in encodings) and run.seed in seeds}
     for key, run in found.items():
         name, path = run.encoding.name, out / run.path / RESULT
         if not (run.sealed or is_built_in(name)):
