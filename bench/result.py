@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from tasks import InputError
 
@@ -84,7 +84,7 @@ class EncodingRecord(Record):
     """Settings that are lengths in tokens, with the rule of each: see ``bench.encodings.Info``."""
     stage_share: float | None = None
     """Steps of an extra training stage as a share of the recipe's steps; None without one."""
-    settings: dict[str, Any]
+    settings: dict[str, JsonValue]
     source_sha256: str
     """Hash of all source files of the encoding: see ``bench.plugins.source_hash``."""
 

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from .splits import content_hash, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Ragged", "Task", "Vocabulary",
-    "added", "catalogue", "content_hash", "example", "find", "get", "plural", "printable", "source_sha256", "title",
-    "train_batch", "unknown",
+    "added", "catalogue", "content_hash", "defined_in", "example", "find", "get", "plural", "printable", "source_sha256",
+    "title", "train_batch", "unknown",
 ]  # fmt: skip
 
 
@@ -32,16 +33,15 @@ added: dict[str, type[Task]] = {}
 @cache
 def catalogue() -> dict[str, type[Task]]:
     """Name → class of every task in this package, sorted by name."""
-    by_name: dict[str, type[Task]] = {}
-    for entry in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{entry.name}")
-        for cls in vars(module).values():
-            defined_here = inspect.isclass(cls) and issubclass(cls, Task) and cls.__module__ == module.__name__
-            if defined_here and "name" in vars(cls):
-                if cls.name in by_name:
-                    raise TypeError(f"two tasks are named {cls.name!r}: {by_name[cls.name]} and {cls}")
-                by_name[cls.name] = cls
-    return dict(sorted(by_name.items()))
+    modules = [importlib.import_module(f"{__name__}.{entry.name}") for entry in pkgutil.iter_modules(__path__)]
+    found = [cls for module in modules for cls in defined_in(module, Task) if "name" in vars(cls)]
+    return {cls.name: cls for cls in sorted(found, key=lambda cls: cls.name)}
+
+
+def defined_in(module: ModuleType, base: type) -> list[Any]:
+    """The subclasses of ``base`` that a module defines."""
+    own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
+    return [cls for cls in own if issubclass(cls, base)]
 
 
 @cache

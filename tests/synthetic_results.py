@@ -6,11 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from bench.files import write_atomic
 from bench.measure import Card, CostAt
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
-from bench.runs.run import FAILURE, Failure
 from bench.suites.suite import Suite, load_suite
 from leaderboard.render.published import build_board
 from leaderboard.results.frame import build_frame
@@ -150,9 +148,3 @@ def store(out: Path, runs: Sequence[Result]) -> None:
     """Write results where the harness would."""
     for run in runs:
         write_result(out / run.path, run)
-
-
-def store_failure(out: Path, run: Result, error: str) -> None:
-    """Write a failure in place of this run's result."""
-    failure = Failure(error=error, traceback="Traceback: …", finished="2025-01-01T00:00:03Z")
-    write_atomic(out / run.path / FAILURE, failure.model_dump_json())

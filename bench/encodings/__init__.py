@@ -11,6 +11,8 @@ import inspect
 import pkgutil
 from functools import cache
 
+from tasks import defined_in
+
 from .base import At, Encoding, Info, Setup, Stage, Wrapper, distances
 from .compose import resolve, settings
 
@@ -23,16 +25,9 @@ __all__ = [
 @cache
 def classes() -> dict[str, type[Encoding]]:
     """Name → class of every encoding defined in this package, wrappers included, sorted by name."""
-    by_name: dict[str, type[Encoding]] = {}
-    for entry in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{entry.name}")
-        for cls in vars(module).values():
-            defined_here = inspect.isclass(cls) and issubclass(cls, Encoding) and cls.__module__ == module.__name__
-            if defined_here and "info" in vars(cls):
-                if cls.info.name in by_name:
-                    raise TypeError(f"two encodings are named {cls.info.name!r}: {by_name[cls.info.name]} and {cls}")
-                by_name[cls.info.name] = cls
-    return dict(sorted(by_name.items()))
+    modules = [importlib.import_module(f"{__name__}.{entry.name}") for entry in pkgutil.iter_modules(__path__)]
+    found = [cls for module in modules for cls in defined_in(module, Encoding) if "info" in vars(cls)]
+    return {cls.info.name: cls for cls in sorted(found, key=lambda cls: cls.info.name)}
 
 
 @cache

@@ -28,7 +28,7 @@ import tasks
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from bench.result import RANKING_CLASSES
-from tasks import InputError, Task, unknown
+from tasks import InputError, Task, defined_in, unknown
 
 from .loading import package_files, plugin_error
 from .references import map_references, parts, references_in
@@ -98,9 +98,7 @@ def get_task(name: str) -> tuple[type[Task], dict[str, Any]]:
 def is_task(name: str) -> bool:
     """Whether a name, or what is in a file, is a task and not an encoding. Raises ``InputError`` as ``load_module`` does."""
     if found := references_in(name):
-        module = load_module(parts(found[0])[0])
-        own = [value for value in vars(module).values() if getattr(value, "__module__", "") == module.__name__]
-        return any(inspect.isclass(value) and issubclass(value, Task) for value in own)
+        return bool(defined_in(load_module(parts(found[0])[0]), Task))
     return name.partition("(")[0].strip() in tasks.catalogue().keys() | entry_points(Task).keys()
 
 
@@ -151,8 +149,7 @@ def load_reference(reference: str, kind: type = Encoding) -> Any:
     """
     place, name = parts(reference)
     module, declared = load_module(place, noun(kind)), "info" if kind is Encoding else "name"
-    defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
-    own = {c.__name__: c for c in defined if issubclass(c, kind) and declared in vars(c)}
+    own = {cls.__name__: cls for cls in defined_in(module, kind) if declared in vars(cls)}
     if name and name not in own:
         raise unknown(f"class of {place}", name, own)
     if not own:

@@ -1,6 +1,5 @@
 """A trained run that probes examine: its weights, its held-out examples, and the context in which its model was tested."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +10,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 import tasks
-from bench.plugins.registry import get_encoding
-from bench.plugins.source_hash import source_hash
-from bench.runs.checkpoint import read_checkpoint, weights_in
 from bench.runs.run import Run
-from bench.runs.run_training import build_model, trained
-from bench.runs.shared_training import weights_file, weights_owner
+from bench.runs.run_training import trained
 from bench.training.evaluate import announced_length
 from bench.training.model import Decoder
 from bench.training.train import seeded_generator
-from tasks import Examples, InputError
+from tasks import Examples
 from tasks.base import stream
 
 MOST_LENGTHS = 6
@@ -78,23 +73,10 @@ def predicting(examples: Examples) -> Bool[Tensor, "B T"]:
 
 
 def trained_subject(run: Run, out: Path) -> Subject:
-    """The trained model of a run, on the CPU; it is trained first if its weights are not stored.
+    """The trained model of a run, on the CPU; it is trained first if its weights are not stored, or damaged.
 
     Raises:
-        InputError: the weights are damaged, or of another version of suite or encoding.
+        InputError: the weights are of another version of suite or encoding.
     """
-    path, owner = weights_file(run, out), weights_owner(run)
-    if not path.exists():
-        trained(run, out, "auto", keep_weights=True)
-    try:
-        tensors, identity, _ = read_checkpoint(path)
-    except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}); delete it to train {owner} again") from None
-    if json.loads(identity)[:3] != [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]:
-        raise InputError(f"{path} is of another version of suite or encoding than {owner} now is; delete it to train again")
-    model, weights = build_model(run), weights_in(tensors)
-    plain = {name.replace("base.", ""): tensor for name, tensor in weights.items()}  # names differ by the `base.` of wrappers
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name] if name in weights else plain[name.replace("base.", "")])
-    return Subject(run, model.eval(), out)
+    training = trained(run, out, "auto", keep_weights=True, from_anywhere=True)
+    return Subject(run, training.model.cpu().eval(), out)

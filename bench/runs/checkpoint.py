@@ -69,13 +69,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState]:
     return tensors, identity, state
 
 
-def weights_in(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The model's tensors among those of a file."""
-    return {name.removeprefix("model/"): tensor for name, tensor in tensors.items() if name.startswith("model/")}
-
-
 def load_checkpoint(
-    folder: Path, model: Decoder, optimizer: AdamW, identity: str, name: str = CHECKPOINT
+    folder: Path, model: Decoder, optimizer: AdamW, identity: str, name: str = CHECKPOINT, from_anywhere: bool = False
 ) -> TrainingState | None:
     """Restore model and optimizer from a checkpoint; None if there is no usable one.
 
@@ -84,6 +79,7 @@ def load_checkpoint(
 
     Arguments:
         name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
+        from_anywhere: torch and device, the last parts of the identity, may be others.
 
     Raises:
         InputError: the file cannot be read, or holds the weights of a finished run that was trained otherwise.
@@ -97,6 +93,8 @@ def load_checkpoint(
         raise InputError(f"cannot read {path}: {error}") from error
     except ValueError:
         return None
+    if from_anywhere and json.loads(found)[:-2] == json.loads(identity)[:-2]:
+        found = identity
     if found != identity and name == WEIGHTS and (folder / RESULT).exists():
         raise InputError(
             f"{path} are the tested weights of a training with other code, another torch or another device; "
@@ -104,7 +102,8 @@ def load_checkpoint(
         )
     if found != identity:
         return None
-    model.load_state_dict(weights_in(tensors))
+    weights = {key.removeprefix("model/"): value for key, value in tensors.items() if key.startswith("model/")}
+    model.load_state_dict(weights)
     for name, value in optimizer.moments().items():
         value.copy_(tensors[name])
     return state

@@ -56,18 +56,20 @@ def trained(
     keep_weights: bool,
     at_step: AtStep = lambda step: None,
     checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+    from_anywhere: bool = False,
 ) -> "Training":
     """Train a run, or load what is trained already, of this run or of the one whose training it shares.
 
     Arguments:
         device: ``auto``, ``cpu`` or ``cuda``.
         keep_weights: store the end of the training as ``WEIGHTS``.
+        from_anywhere: stored weights may be of another torch or device.
 
     Raises:
         Stopped: by ``at_step``; the checkpoint holds the state.
         InputError: the encoding or the device is unknown, or the folder cannot be written.
     """
-    how = resolve_device(device), at_step, checkpoint_every_s
+    how = resolve_device(device), at_step, checkpoint_every_s, from_anywhere
     training, shared = Training(run, out, *how), training_run(run)
     if shared.key == run.key:
         training.complete(keep_weights)
@@ -91,9 +93,11 @@ def trained(
 class Training:
     """A run's training, from its start, its checkpoint or its stored end."""
 
-    def __init__(self, run: Run, out: Path, device: torch.device, at_step: AtStep, checkpoint_every_s: float):
+    def __init__(
+        self, run: Run, out: Path, device: torch.device, at_step: AtStep, checkpoint_every_s: float, from_anywhere: bool
+    ):
         self.run, self.out, self.folder, self.device = run, out, run.folder(out), device
-        self.at_step, self.checkpoint_every_s = at_step, checkpoint_every_s
+        self.at_step, self.checkpoint_every_s, self.from_anywhere = at_step, checkpoint_every_s, from_anywhere
         self.recipe = run.recipe
         self.model = build_model(run).to(device)
         self.optimizer = AdamW(self.model, self.recipe)
@@ -124,7 +128,8 @@ class Training:
 
     def load(self, name: str) -> bool:
         """Restore the training from a file of its folder. Returns whether there is a usable one."""
-        state = load_checkpoint(self.folder, self.model, self.optimizer, self.identity, name)
+        from_anywhere = self.from_anywhere and name == WEIGHTS
+        state = load_checkpoint(self.folder, self.model, self.optimizer, self.identity, name, from_anywhere)
         if state:
             self.state, self.earlier_s = state, state.total_s
         return state is not None

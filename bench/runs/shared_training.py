@@ -37,15 +37,9 @@ def training_run(run: Run) -> Run:
     return replace(run, encoding=trained_as(run.encoding))
 
 
-def weights_owner(run: Run) -> Run:
-    """The run in whose folder the weights are kept that ``run`` is tested with: its own if it has an extra stage, else that of
-    its training."""
-    return run if run.extra_steps else training_run(run)
-
-
 def weights_file(run: Run, out: Path) -> Path:
-    """The file of a run's tested weights."""
-    return weights_owner(run).folder(out) / WEIGHTS
+    """The file of a run's tested weights: in its own folder if it has an extra stage, else in the folder of its training."""
+    return (run if run.extra_steps else training_run(run)).folder(out) / WEIGHTS
 
 
 def is_trained(run: Run, out: Path) -> bool:

@@ -115,7 +115,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
     import torch  # slow: once per worker, after the signal handlers are installed
 
-    from bench.training.cuda_graphs import Allocator
+    from bench.training.cuda_graphs import GraphedStep
     from bench.training.train import Stopped
 
     from . import run_one  # noqa: F401
@@ -124,7 +124,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
     usable = True
     with suppress(EOFError, ConnectionError):  # the pool has died
         pipe.send(("ready", 0, ""))
-        while usable and not (should_stop() or Allocator.broken):
+        while usable and not (should_stop() or GraphedStep.failed):
             if not pipe.poll(IDLE_POLL_S):
                 continue
             request: RunRequest = pipe.recv()
@@ -140,7 +140,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
                 # After an error of CUDA every later call of it in this process fails too.
                 usable = not (isinstance(error, RuntimeError) and "CUDA error" in str(error))
             pipe.send(message)
-            if usable and not Allocator.broken and torch.cuda.is_initialized():
+            if usable and not GraphedStep.failed and torch.cuda.is_initialized():
                 torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
     sys.exit(STOPPED)
 

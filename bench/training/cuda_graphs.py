@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -63,13 +63,6 @@ class CopyOnce(TorchFunctionMode):
         if key not in self.known:
             self.known[key] = function(*args, **kwargs)
         return self.known[key].clone()
-
-
-class Allocator:
-    """What this process knows of CUDA's allocator."""
-
-    broken = False
-    """Whether a recording failed. Before torch 2.12 the allocator then frees no memory, or raises an error when asked to."""
 
 
 @cache
@@ -136,6 +129,10 @@ class GraphedStep:
         recorder: replaced in tests, which have no GPU.
     """
 
+    failed: ClassVar[bool] = False
+    """Whether a recording of this process failed. Before torch 2.12 CUDA's allocator then frees no memory, or raises an error
+    when asked to."""
+
     def __init__(self, model: Decoder, loss_of: Loss, recorder: Recorder = cuda_graph):
         self.model, self.loss_of, self.recorder = model, loss_of, recorder
         self.recordings: dict[tuple[object, ...], Recording] = {}
@@ -153,7 +150,7 @@ class GraphedStep:
         except RuntimeError as error:
             # If recording fails, the first error is the cause; the last only says that recording failed.
             reason = f"it cannot be recorded: {str(error.__context__ or error).splitlines()[0]}"
-            Allocator.broken = True
+            GraphedStep.failed = True
         # Outside of the except block, where the failed step and its memory are freed.
         self.give_up(reason)
         return self.plain_step(batch, announced_length)

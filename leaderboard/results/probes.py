@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from bench.probe.record import ProbeRecord, Value, file_of, read_record
 from bench.result import unless_damaged
 from tasks import InputError, unknown
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NO_COLUMNS = ("format", "device", "note", "values", "seconds")
 """Fields of a record that the frame leaves out."""
@@ -33,13 +31,11 @@ def read_probes(out: Path, suites: Collection[str] | None = None) -> list[ProbeR
     return [record for record in records if not suites or record.suite in suites]
 
 
-def probe_frame(records: Iterable[ProbeRecord]) -> "pd.DataFrame":
+def probe_frame(records: Iterable[ProbeRecord]) -> pd.DataFrame:
     """One row per number: the fields of its ``ProbeRecord`` and ``Value``, except that layers count from 1 as in figures.
 
     Of hidden states (probe position), layer 0 is the input and n the end of the n-th layer.
     """
-    import pandas as pd
-
     own = [name for name in ProbeRecord.model_fields if name not in NO_COLUMNS]
     rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in record.values]
     frame = pd.DataFrame(rows, columns=[*own, *Value._fields])

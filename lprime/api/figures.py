@@ -1,7 +1,9 @@
 """Figures of results."""
 
 import math
-from typing import TYPE_CHECKING
+
+import pandas as pd
+from matplotlib.figure import Figure
 
 from leaderboard.figures.plots import length_axis
 from leaderboard.figures.style import INK, colour, heading, new_figure
@@ -10,15 +12,11 @@ from leaderboard.stats.rates import CELL, with_choice
 from leaderboard.stats.rows import LOCAL
 from tasks import InputError, unknown
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 METRICS = ("exact", "token", "exact_score", "token_score", "nll")
 """Columns of results that can be drawn."""
 
 
-def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
+def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
     Lines are means over seeds, at the learning rates that the board chooses; the dotted line is the training length. Each
@@ -69,7 +67,7 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
     return figure
 
 
-def at_chosen_rates(results: "pd.DataFrame") -> "pd.DataFrame":
+def at_chosen_rates(results: pd.DataFrame) -> pd.DataFrame:
     """The rows at the learning rate that counts for each encoding, task and seed: see ``leaderboard.stats.rates``."""
     run = [*CELL, "seed", "learning_rate"]
     inside = results[results["in_distribution"]]

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -32,9 +33,6 @@ from leaderboard.results.frame import build_frame
 from tasks import Examples, InputError, Task, train_batch
 
 from .runs import AnyEncoding, AnyTask, in_this_process, references_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TRAINED: "WeakKeyDictionary[nn.Module, TrainingState]" = WeakKeyDictionary()
 """How the last training of each model went: its steps, losses and times."""
@@ -163,7 +161,7 @@ def evaluate_model(
     *,
     lengths: Sequence[int] | None = None,
     name: str = "model",
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Test any causal model by the exact match of its greedy answers, as runs of a suite are tested.
 
     Arguments:

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
+import pandas as pd
 import torch
 
 from bench.check import Report, check_encoding
@@ -30,9 +30,6 @@ from bench.suites.suite import holding, load_suite
 from leaderboard.export import tidy
 from leaderboard.results.frame import build_frame
 from tasks import InputError, Task
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AnyEncoding = str | Path | type[Encoding]
 """A name, a file, or a class."""
@@ -65,7 +62,7 @@ def evaluate(
     out: str | Path = "runs",
     device: Device = "auto",
     quiet: bool = False,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Train an encoding on tasks of a suite and test it at every length. Finished runs are read from ``out``, not repeated.
 
     The results are stored as ``lprime run`` stores them, so that ``lprime board`` and ``lprime submit`` find them.

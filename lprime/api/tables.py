@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from bench.runs.run import check_seed
 from bench.suites.suite import holding, load_suite
 from leaderboard import published_folder
@@ -10,9 +12,7 @@ from leaderboard.export import tidy
 from leaderboard.results.frame import read_runs, suite_name
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from bench.dataset import TaskData
+    from bench.dataset import TaskData  # slow to load
 
 
 def results(
@@ -20,7 +20,7 @@ def results(
     *,
     out: str | Path | None = "runs",
     published: bool | str | Path = True,
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Published results and your own of the newest version of a suite: a data frame with one row per run and test length.
 
     It has the columns of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,

@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
         arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
-        if any(re.fullmatch("(--[a-z-]+=)?", given) for given in arguments):
+        if any(re.fullmatch(r"(--[a-z-]+=)?\s*", given) for given in arguments):
             raise typer.BadParameter(f"an empty value in {' '.join(map(repr, arguments))}; is a variable of the shell not set?")
         with warnings.catch_warnings():
             warnings.showwarning = note  # type: ignore[assignment]

@@ -16,14 +16,6 @@ answer: IO[str] | None = None
 """Where ``print_json`` writes: stdout as it was before ``json_wanted``."""
 
 
-def folder(text: str) -> Path:
-    """The value of ``--out``, which need not exist."""
-    if not str(text).strip() or (os.path.lexists(text) and not os.path.isdir(text)):
-        kind = "a link to nothing" if os.path.islink(text) and not os.path.exists(text) else "no folder"
-        raise typer.BadParameter(f"{text} is {kind}; expected the folder of the runs, such as runs")
-    return Path(text)
-
-
 def one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     """The parser of an option that may be repeated: of ``0,1`` it says how to give both."""
 
@@ -65,7 +57,7 @@ Tasks = Annotated[
     list[str] | None, typer.Option("--task", metavar="NAME", parser=one(str), help="Only these tasks (repeatable).")
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", parser=one(int), help="Only these seeds (repeatable).")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", file_okay=False, help="Folder of your runs.")]
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 Board = Annotated[
     Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")

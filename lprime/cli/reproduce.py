@@ -1,7 +1,5 @@
 """``lprime reproduce``: run published findings, and compare our numbers with theirs."""
 
-import sys
-from contextlib import nullcontext, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,8 +48,7 @@ def reproduce(
     rows = []
     for finding in found:
         if names:
-            with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-                known[finding.name] = measure(finding, out, workers)
+            known[finding.name] = measure(finding, out, workers)
             for path in [out / OUTCOMES] + [place] * publish:
                 write_records(path, read_records(path, Outcome) | {finding.name: known[finding.name]})
         outcome = known.get(finding.name)

@@ -19,7 +19,6 @@ from bench.training.train import Stopped, TrainingState, train
 LENGTH = 5
 TASK = tasks.get("copying", "repeat", 2 * LENGTH)
 RECIPE = recipe_of(steps=45)
-COMPLETE = TrainingState(3, True, [(2, 1 / 3)], 0.1 + 0.2, 1, [1.5], 2.5, 3.5, "2026-01-01T00:00:00+00:00")
 
 
 class RandomBias(NoPE):

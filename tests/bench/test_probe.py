@@ -15,7 +15,6 @@ from bench.probe.attention import read_attention, replaces_attention
 from bench.probe.position import probe_errors, read_states
 
 TOKENS, LENGTH, HEADS = random_tokens(2, 9), 9, 3
-COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
 
 
 def attention_of(model, tokens: Tensor = TOKENS) -> list[Tensor | None]:
@@ -27,14 +26,6 @@ def attention_of(model, tokens: Tensor = TOKENS) -> list[Tensor | None]:
 
 
 # --- attention weights
-
-
-def normalised(model, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """h, q and k [B, T, H, d] of the first layer, from the weights."""
-    block, x = model.blocks[0], model.embedding.weight[tokens]
-    h = F.layer_norm(x, x.shape[-1:], block.attention_norm.weight, block.attention_norm.bias)
-    q, k, _ = (h @ block.qkv.weight.T).unflatten(-1, (3, HEADS, -1)).unbind(2)
-    return h, q, k
 
 
 def rope_row(q: Tensor, k: Tensor, i: int) -> Tensor:

@@ -161,7 +161,7 @@ def test_what_no_result_can_hold_fails_before_the_training(tmp_path, suite, monk
     run = plan_runs(suite, ["nope"])[0]
     for field, value, message in (
         ("info", replace(NoPE.info, title=1), "info of nope: title: Input should be a valid string"),
-        ("__init__", init, r"settings of nope: Unable to serialize .*; expected numbers"),
+        ("__init__", init, "info of nope: settings.dtype: input was not a valid JSON value"),
     ):
         with monkeypatch.context() as patch, pytest.raises(InputError, match=message):
             patch.setattr(NoPE, field, value)

@@ -141,24 +141,6 @@ def test_invalid_files(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-def test_scalars_are_those_of_yaml_1_2(tmp_path):
-    text = "{a: 1e-3, b: 2.0e3, c: -1E+2, d: -.5, e: 1:30, f: 12, g: yes, h: true, i: 2026-01-31, j: , k: .inf, l: '5', m: 010}"
-    (tmp_path / "some.yaml").write_text(text)
-    read = read_yaml(tmp_path / "some.yaml", "file", "a")
-    assert list(read.values()) == [
-        0.001, 2000.0, -100.0, -0.5, "1:30", 12, "yes", True, "2026-01-31", None, ".inf", "5", "010"
-    ]  # fmt: skip
-    assert [type(read[key]) for key in "abcdf"] == [float] * 4 + [int]
-
-
-def test_a_missing_key(tmp_path):
-    lacking = {key: value for key, value in suite_dict().items() if key != "test_seed"}
-    path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(lacking))
-    with pytest.raises(InputError, match=r"^suite tiny.yaml: test_seed: Field required"):
-        load_suite(str(path))
-
-
 def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
     (tmp_path / "small.yml").touch()
     with pytest.raises(InputError, match=rf"No such file or directory; did you mean '{tmp_path}/small.yml'\?$"):

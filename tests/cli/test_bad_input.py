@@ -10,27 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import printed, refused, run_command
+from commands import printed, run_command
 from plugin_files import source_of_one
 from support import lprime, start_lprime, suite_dict
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("  steps:", "  stepz:", "suite tiny.yaml: recipe: unknown key 'stepz'; did you mean 'steps'?"),
-        ("about:", "about: [", "tiny.yaml is not valid YAML (line"),
-        ("test_seed: 0", "test_seed: 2147483648", "test_seed: Input should be less than or equal to 2147483647"),
-        ("batch: 16", "batch: 2147483648", "recipe.batch: Input should be less than or equal to 65536"),
-    ],
-)
-def test_malformed_suites(tiny, tmp_path, old, new, message):
-    path = tiny()
-    text = path.read_text()
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
-    assert message in refused("run", path, "--out", tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
 
 
 def test_a_disk_that_fills_up_during_a_run_leaves_no_partial_file_and_no_failure(tiny, tmp_path):
@@ -66,6 +48,7 @@ def finished(tmp_path_factory) -> tuple[Path, Path]:
         (lambda t: t.replace('"steps": 40', f'"steps": {2**64}'), "is not a whole result (steps: "),
         (lambda t: t.replace('"step_ms": ', '"step_ms": -'), "is not a whole result (timings.step_ms: "),
         (lambda t: t.replace('"started": "', '"started": "yesterday '), "is not a whole result (started: "),
+        (lambda t: t.replace('"seed": 0', '"seed": 7'), "holds the result of tiny/copying/nope/seed-7"),
         (lambda t: json.dumps(json.loads(t) | {"extra": 1}), "was written by another version of lprime (extra: "),
     ],
 )
@@ -90,22 +73,6 @@ def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path)
     code, said, _ = run_command("run", changed, "--out", out)
     assert code == 1 and "keep the two apart with another --out" in said
     assert "these runs are of another version of tiny" in run_command("board", changed, "--out", out)[2]
-
-
-def test_a_result_in_the_wrong_place_is_refused(finished):
-    suite, out = finished
-    (path,) = out.rglob("result.json")
-    wrong = out / "tiny/copying/nope/seed-7/result.json"
-    wrong.parent.mkdir()
-    wrong.write_text(path.read_text())
-    try:
-        code, said, _ = run_command("run", suite, "--seed", 7, "--out", out)
-        assert code == 1 and f"not used: {wrong}" in said
-        code, _, warned = run_command("board", suite, "--out", out)
-        assert code == 1 and f"{wrong} holds the result of tiny/copying/nope/seed-0" in warned
-    finally:
-        wrong.unlink()
-        wrong.parent.rmdir()
 
 
 def test_help_loads_no_heavy_packages():

@@ -30,21 +30,9 @@ def test_a_damaged_result_is_named_and_skipped(place, command):
     assert code == 1 and out and "seed-1/result.json: Is a directory; skipped\n" in err
 
 
-def test_compare_says_who_wins(place):
-    text = printed("compare", "nope", "rope", "--suite", "tiny")
-    assert text.startswith("rope is significantly better than nope, by .") and "95 % interval" in text
-
-
 def rows_of(table):
     """Lines without the last column, ``origin``."""
     return [line.rpartition(b",")[0] for line in table.splitlines()]
-
-
-def test_export_follows_the_ending(place):
-    for ending, read in {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}.items():
-        printed("export", "--to", f"t.{ending}")
-        frame = read(place / f"t.{ending}")
-        assert sorted(frame.encoding.unique()) == ["nope", "rope"] and len(frame) == 48, ending
 
 
 @pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
@@ -76,13 +64,3 @@ def test_export_takes_the_given_suites(place):
     frame = pd.read_csv(place / "all.csv")
     assert frame.groupby("suite").size().to_dict() == {"tiny": 48, "other": 8}
     assert not frame.duplicated(["fingerprint", "task", "encoding", "seed", "length"]).any()
-
-
-def test_export_keeps_every_fingerprint_apart(place):
-    store(place / "runs", full(suite(), {"old": (1, 1, 0, 0)}, fingerprint="0123456789abcdef"))
-    printed("export", "--to", "t.csv")
-    frame = pd.read_csv(place / "t.csv", dtype=str)
-    assert frame.groupby("fingerprint").encoding.unique().map(sorted).to_dict() == {
-        suite().fingerprint: ["nope", "rope"],
-        "0123456789abcdef": ["old"],
-    }

@@ -210,7 +210,7 @@ def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
 
 
 CUDA_ERROR = 'raise RuntimeError("CUDA error: an illegal memory access was encountered")'
-FAILED_RECORDING = "__import__('bench.training.cuda_graphs').training.cuda_graphs.Allocator.broken = True"
+FAILED_RECORDING = "__import__('bench.training.cuda_graphs').training.cuda_graphs.GraphedStep.failed = True"
 
 
 @pytest.mark.parametrize(("broken", "failures"), [(CUDA_ERROR, 2), (FAILED_RECORDING, 0)])

@@ -1,7 +1,6 @@
 """The tidy table: files give back the numbers of the runs to the last bit, and are written atomically."""
 
 import json
-import os
 import tomllib
 import typing
 
@@ -153,17 +152,3 @@ def test_a_folder_and_an_unknown_ending_are_refused(tmp_path):
     for name, fault in {"t.csv": "is a folder", "t.xlsx": "names no format; expected one of .csv, .json, .parquet"}.items():
         with pytest.raises(InputError, match=fault):
             refuse_path(tmp_path / name, force=True)
-
-
-def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch):
-    place = tmp_path / "t.csv"
-    write_table(tidy(frame(runs()[:1])), place)
-    before = place.read_bytes()
-
-    def full_disk(*_):
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(InputError, match=r"cannot write .*t.csv: No space left on device"):
-        write_table(tidy(frame(runs())), place)
-    assert place.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["t.csv"]

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, record, result, spread, suite
 
 import tasks
-from bench.encodings import Info, catalogue
+from bench.encodings import catalogue
 from bench.plugins.registry import get_encoding
 from leaderboard.render.pages import FINDINGS, GALLERY, README, text_files, verdict_text
 from leaderboard.render.text import markdown
@@ -28,13 +28,9 @@ class Made:
     """A published board of made-up runs."""
 
     runs: list
-    known: dict
 
     folder = Path("none")
     findings, texts, on_text, sizes = (), {}, {}, {}
-
-    def declared(self, name):
-        return self.known.get(name)
 
     @property
     def boards(self):
@@ -49,8 +45,8 @@ def fewer_replicates():
         yield
 
 
-def pages_of(runs, known=None):
-    return text_files(Made(runs, known or {}))
+def pages_of(runs):
+    return text_files(Made(runs))
 
 
 def table_rows(text):
@@ -66,8 +62,7 @@ def files():
     of = suite()
     runs = spread(of, {"nope": CURVE, "rope": WORST, "my|pe": GOOD})
     runs += [*in_class(of, "abacus", "task-aware", GOOD), result(of, "sorting", "t5", 0, GOOD)]
-    info = Info("my|pe", "", "", "A, B", 0, "", formula="s = q·k | <b>", past="goes on", provenance="the paper")
-    return pages_of(runs, {"my|pe": info})
+    return pages_of(runs)
 
 
 def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files):

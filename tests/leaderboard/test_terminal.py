@@ -10,7 +10,6 @@ from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, result,
 
 from leaderboard.render.columns import DASH, EVERYWHERE, columns_of, limit, number, shown, span
 from leaderboard.render.terminal import board_dict, comparison, print_board, print_comparison, winner_text
-from tasks import InputError
 
 
 def printed(found, width=100):
@@ -101,10 +100,3 @@ def test_equal_encodings_single_seeds_and_other_classes_have_no_winner():
     runs = full(suite(), {"nope": CURVE}) + in_class(suite(), "abacus", "task-aware", GOOD)
     other = comparison(board(runs), "nope", "abacus")
     assert other["winner"] is None and "different tables" in winner_text(other)
-
-
-def test_unknown_and_equal_names_are_refused(three):
-    with pytest.raises(InputError, match="unknown encoding with results on suite tiny 'alib'; did you mean 'alibi'"):
-        comparison(three, "alib", "rope")
-    with pytest.raises(InputError, match="two different encodings"):
-        comparison(three, "rope", "rope")

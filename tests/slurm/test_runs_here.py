@@ -77,15 +77,6 @@ def test_progress_of_running_runs(tiny, tmp_path):
     assert {row["state"] for row in rows(suite, out).values()} == {"missing"}, "a killed process is not running"
 
 
-def test_a_damaged_result_is_named_and_the_other_runs_are_listed(tiny, tmp_path):
-    place = tmp_path / "runs/tiny/parity/mine/seed-0"
-    place.mkdir(parents=True)
-    (place / "result.json").write_text("{")
-    code, shown, err = run_command("status", tiny(), "--out", tmp_path / "runs")
-    assert (code, err) == (1, "")
-    assert "4 missing, 1 unreadable" in shown and f"{place / 'result.json'} is not a whole result" in shown
-
-
 def test_a_folder_without_results(tiny, tmp_path):
     suite = tiny()
     code, shown, err = run_command("status", suite, "--out", tmp_path / "nowhere")

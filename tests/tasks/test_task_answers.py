@@ -137,11 +137,6 @@ def test_every_task_has_a_check():
     assert set(CHECKS) == set(tasks.catalogue()) - {"text"}
 
 
-def test_many_examples_of_each_length(task):
-    for length in range(1, task.longest + 1):
-        check(task, task.test_examples(length, 40, 0))
-
-
 def test_announced_size_is_reached(task):
     for length in (1, 2, 5, 10):
         assert task.test_examples(length, 1000, 0).sizes.max() == task.tokens(length)

@@ -59,19 +59,6 @@ def drawn(task: tasks.Task, length: int, count: int, seed: int) -> tasks.Example
     return task.sample(length, count, stream(task, "drawn", seed))
 
 
-def best_constant_answer(task: tasks.Task, length: int, count: int) -> float:
-    answers = Counter(answer for _, answer in decoded(task, drawn(task, length, count, 0)))
-    return answers.most_common(1)[0][1] / count
-
-
-@pytest.mark.parametrize("length", [1, 2])
-def test_chance_is_the_best_constant_answer(task, length):
-    small = tasks.get(task.name, task.variant, longest=3)
-    chance, count = small.chance(length), 20_000
-    # The most frequent of many equally likely answers can exceed their probability by about four standard deviations.
-    assert abs(best_constant_answer(small, length, count) - chance) < 5 * np.sqrt(chance / count)
-
-
 def test_chance_of_addition_is_exact():
     sums: Counter[int] = Counter()
     for width, first in ((1, 0), (2, 10)):
