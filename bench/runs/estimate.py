@@ -66,14 +66,6 @@ def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int
     return 3 * (spec.layers * (linear + attention) + 2 * answers * spec.width * symbols)
 
 
-def least_memory(suite: Suite, task: str) -> float:
-    """GiB that training needs at the least: 16 bytes a weight (with gradient and the optimizer's two means), and 4 bytes a number
-    that layers keep of a batch for the backward pass."""
-    spec, tokens = suite.model, suite.make_task(task).tokens(suite.spec(task).train_length) / 2
-    weights, kept = (wide * spec.width + 2 * spec.mlp_width for wide in (4, 8))  # a channel; an example's token
-    return spec.layers * (16 * spec.width * weights + 4 * suite.recipe_for(task).batch * tokens * kept) / 2**30
-
-
 def time_of_a_run(seconds: Mapping[Run, float]) -> str:
     """The shortest and the longest guessed time."""
     shortest, longest = format_duration(min(seconds.values())), format_duration(max(seconds.values()))

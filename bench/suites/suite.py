@@ -21,7 +21,7 @@ import tasks as generators
 from bench.plugins.references import absolute, references_in
 from tasks import Examples, Task, unknown
 
-from .parts import Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
+from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
 from .vary import Vary, derive
 from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
@@ -65,6 +65,9 @@ class Suite(Section):
             if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
                 raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
             made = self.make_task(spec.task)
+            kept = self.recipe_for(spec.task).batch * made.tokens(spec.train_length) // 2
+            if (needed := self.model.step_bytes(kept)) > MOST_BYTES:
+                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has; is a size mistyped?")
             if spec.source_sha256:
                 from bench.plugins.loading import one_line_errors
 

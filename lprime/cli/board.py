@@ -39,10 +39,9 @@ def board(
 
     folder = published_folder(to)
     name = suite_name(suite, out, folder if published else None) if suite else None
-    if published and not name:
-        boards = list(Published(folder).boards.values())
-    elif published and name:
-        boards = [joint_board(name, out if html is None else None, folder)]
+    if published:
+        own = out if html is None else None
+        boards = [joint_board(name, own, folder)] if name else list(Published(folder).boards.values())
     elif names := [name] if name else known_suites(out, None):
         boards = [local_board(one, out) for one in names]
         if suite and (is_shipped(suite) or suite != name):

@@ -1,6 +1,5 @@
 """``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster; ``lprime status``."""
 
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,6 @@ def run(
     queued; --sealed runs the submission that --encoding names in a sandbox.
     """
     from bench.runs.devices import resolve_device
-    from bench.runs.estimate import least_memory
     from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
     from bench.runs.run import FINISHED, plan_runs
@@ -80,10 +78,6 @@ def run(
         for name in {run.task for run in runs}:
             train_batch(loaded.make_task(name), 1, 1, 0, 0)  # data that cannot be read is an error before the first run
         out.mkdir(parents=True, exist_ok=True)
-    room = cluster.memory_gb if cluster else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    for name in {run.task for run in runs}:
-        if (need := least_memory(loaded, name)) > room:
-            say(f"caution: a run of {name} needs more than {need:,.0f} GiB of memory, and there are {room:,.0f}")
     before = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
     todo = [run for run in runs if before[run].state not in skipped]
