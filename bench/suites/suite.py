@@ -67,7 +67,7 @@ class Suite(Section):
             made = self.make_task(spec.task)
             kept = self.recipe_for(spec.task).batch * made.tokens(spec.train_length) // 2
             if (needed := self.model.step_bytes(kept)) > MOST_BYTES:
-                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has; is a size mistyped?")
+                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has")
             if spec.source_sha256:
                 from bench.plugins.loading import one_line_errors
 
