@@ -81,6 +81,7 @@ def check_encoding(
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
     """Load the encoding or task of an order, run every check and send the findings one by one; or refuse it in one line."""
+
     def too_long(*_: object) -> None:
         raise TimeoutError(f"still running after {STEP_LIMIT_S} s, the limit")
 
