@@ -60,14 +60,13 @@ class Suite(Section):
         refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
         refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
         for spec in self.tasks:
-            self.recipe_for(spec.task)
+            tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
+            if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:
+                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has")
             lengths = self.test_lengths(spec.task)
             if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
                 raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
             made = self.make_task(spec.task)
-            kept = self.recipe_for(spec.task).batch * made.tokens(spec.train_length) // 2
-            if (needed := self.model.step_bytes(kept)) > MOST_BYTES:
-                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has")
             if spec.source_sha256:
                 from bench.plugins.loading import one_line_errors
 
