@@ -1,5 +1,6 @@
 """Run the checks in one process, in a sandbox if there is one. ``serve`` is the work of that process."""
 
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from bench.plugins import registry
-from bench.plugins.loading import package_files
+from bench.plugins.loading import one_line_errors, package_files
 from bench.plugins.record import encoding_record
 from bench.plugins.references import map_references, parts, references_in
 from bench.plugins.source_hash import source_hash
@@ -25,6 +26,8 @@ from .task_rules import TaskSubject
 
 TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
+STEP_LIMIT_S = 100
+"""Of loading the code, and of each check: a loop without an end is stopped in its line."""
 MEMORY_LIMIT_GIB = 6.0
 """Some 2 GiB are address space that libraries reserve without using it."""
 NOT_RUN = "not run before the failed check is passed"
@@ -78,7 +81,13 @@ def check_encoding(
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
     """Load the encoding or task of an order, run every check and send the findings one by one; or refuse it in one line."""
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError(f"still running after {STEP_LIMIT_S} s, the limit")
+
     torch.set_num_threads(1)
+    signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(STEP_LIMIT_S)
     cls: Any
     subject: Any
     try:
@@ -86,6 +95,8 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         if kind == "task":
             cls, settings = registry.get_task(order["reference"])
             subject = TaskSubject(cls, settings)
+            with one_line_errors(cls):
+                next(subject.drawn())
         else:
             cls = registry.get_encoding(order["reference"])
             encoding_record(cls)
@@ -97,6 +108,7 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
     go_on = True
     for check in load_checks(kind):
+        signal.alarm(STEP_LIMIT_S)
         outcome, go_on = run_check(check, subject) if go_on else (check.outcome("not run", NOT_RUN), False)
         channel.send("finding", **outcome.model_dump())
 

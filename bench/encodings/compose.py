@@ -50,7 +50,7 @@ def class_of_node(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
     cls = known[name]
     if issubclass(cls, Wrapper):
         if call is not tree:
-            raise InputError(f"{name} wraps another encoding; expected it in brackets, as in {name}(rope) or {name}.py(rope)")
+            raise InputError(f"{name} wraps another encoding; expected it in brackets, as in {name}(rope)")
         if len(call.args) != 1:
             raise InputError(f"{name} wraps one encoding, got {len(call.args)} in {text!r}; expected {name}(name)")
         cls = wrapped_class(cls, class_of_node(call.args[0], text, known))

@@ -74,6 +74,8 @@ def get_encoding(name: str) -> type[Encoding]:
     known = dict.fromkeys(entry_points(), Encoding) | plugins | classes()  # those that are not loaded are not in this name
     if (base := own_names.partition("(")[0]) not in known and os.path.isfile(file := f"{os.path.splitext(base)[0]}.py"):
         raise unknown("encoding", base, [file])
+    if own_names != name and issubclass(known.get(own_names, Encoding), Wrapper):
+        raise InputError(f"{own_names} wraps another encoding; expected it in brackets, as in {name}(rope)")
     return resolve(own_names, known)
 
 

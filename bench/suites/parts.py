@@ -11,6 +11,8 @@ from .yaml_config import Section
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
+MOST_BYTES = 2**38
+"""Memory of a training step, above that of any device."""
 MOST_SEED = 2**31 - 1
 Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -42,6 +44,11 @@ class ModelSpec(Section):
         if self.width % (2 * self.heads):
             raise ValueError(f"width must be a multiple of 2 × heads, got width {self.width} and heads {self.heads}")
         return self
+
+    def step_bytes(self, tokens: int) -> int:
+        """The least memory of a training step: 16 bytes a weight (with gradient and optimizer), 4 a number kept of a token."""
+        weights, kept = (wide * self.width + 2 * self.mlp_width for wide in (4, 8))
+        return self.layers * (16 * self.width * weights + 4 * tokens * kept)
 
 
 class Recipe(Section):

@@ -21,7 +21,7 @@ import tasks as generators
 from bench.plugins.references import absolute, references_in
 from tasks import Examples, Task, unknown
 
-from .parts import Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
+from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
 from .vary import Vary, derive
 from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
@@ -60,7 +60,9 @@ class Suite(Section):
         refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
         refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
         for spec in self.tasks:
-            self.recipe_for(spec.task)
+            tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
+            if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:
+                raise ValueError(f"{spec.task} needs {needed >> 30:,} GiB a step, more than any device has")
             lengths = self.test_lengths(spec.task)
             if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
                 raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
@@ -208,14 +210,16 @@ def load_suite(name: str) -> Suite:
     """Load a shipped suite by name, or a YAML file by path; paths of encodings and tasks in it are relative to the file.
 
     A condition's name follows that of its suite: ``small-steps-x4``, ``folder/own-steps-x4.yaml``. ``quick+my_task.py`` is
-    suite ``quick`` with this task in place of its own.
+    suite ``quick`` with this task in place of its own; ``quick+my_task.py+copying`` has two.
 
     Raises:
         InputError: no such suite, not YAML, or not a valid suite.
     """
-    start, _, task = name.rpartition("+")
-    if start and (task.partition("(")[0].isidentifier() or references_in(task)):
-        return with_task(load_suite(start), absolute(task, Path()))
+    start, own = name, list[str]()
+    while (cut := start.rpartition("+"))[0] and (cut[2].partition("(")[0].isidentifier() or references_in(cut[2])):
+        start, own = cut[0], [absolute(cut[2], Path()), *own]
+    if own:
+        return with_tasks(load_suite(start), own)
     base, condition = split_condition(name)
     if condition and (conditions := load_suite(base).conditions):
         if condition not in conditions:
@@ -234,11 +238,14 @@ def load_suite(name: str) -> Suite:
     return suite
 
 
-def with_task(suite: Suite, task: str) -> Suite:
-    """The suite with another task in place of its own, at the training length of its first; named ``quick-my_task``."""
-    spec = validated(TaskSpec, {"task": task, "train_length": suite.tasks[0].train_length}, f"task {task}")
-    about = {"name": f"{suite.name}-{spec.task}", "about": f"Suite {suite.name} with task {spec.task}.", "vary": None}
-    return validated(Suite, suite.model_dump() | about | {"tasks": [spec.model_dump()]}, f"suite {about['name']}")
+def with_tasks(suite: Suite, tasks: Sequence[str]) -> Suite:
+    """The suite with these tasks in place of its own; named ``quick-my_task``. Others than its own have the training length of
+    its first."""
+    known, length = {spec.task: spec for spec in suite.tasks}, suite.tasks[0].train_length
+    made = [validated(TaskSpec, known.get(task, {"task": task, "train_length": length}), f"task {task}") for task in tasks]
+    name = "-".join([suite.name, *(spec.task for spec in made)])
+    changes = {"name": name, "about": f"Suite {suite.name} with other tasks.", "vary": None}
+    return validated(Suite, suite.model_dump() | changes | {"tasks": [spec.model_dump() for spec in made]}, f"suite {name}")
 
 
 def holding(suite: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
@@ -255,4 +262,5 @@ def holding(suite: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
     known = {spec.task for spec in load_suite(suite).tasks}
     own = [task for task in own if task not in known and (references_in(task) or is_task(task))]
     names = [get_task(task)[0].name if task in own else task for task in tasks]
-    return suite if not own or (known.issuperset(names) and "(" not in own[0]) else f"{suite}+{own[0]}", names
+    given = [name if name in known and "(" not in task else task for task, name in zip(tasks, names, strict=True)]
+    return suite if not own or known.issuperset(given) else "+".join([suite, *given]), names

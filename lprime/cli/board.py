@@ -30,6 +30,7 @@ def board(
         return print(check_rendered(to))
     from rich.console import Console
 
+    from bench.runs.run import Run
     from bench.suites.suite import is_shipped, load_suite, suite_command
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.render.terminal import board_dict, print_board
@@ -38,14 +39,18 @@ def board(
 
     folder = published_folder(to)
     name = suite_name(suite, out, folder if published else None) if suite else None
-    if published and not name:
-        boards = list(Published(folder).boards.values())
-    elif published and name:
-        boards = [joint_board(name, out if html is None else None, folder)]
+    if published:
+        own = out if html is None else None
+        boards = [joint_board(name, own, folder)] if name else list(Published(folder).boards.values())
     elif names := [name] if name else known_suites(out, None):
         boards = [local_board(one, out) for one in names]
-        if suite and (is_shipped(suite) or suite != name) and load_suite(suite).fingerprint != boards[0].fingerprint:
-            typer.echo(f"lprime: these runs are of another version of {name} than the suite is now", err=True)
+        if suite and (is_shipped(suite) or suite != name):
+            loaded, kinds = load_suite(suite), boards[0].all_runs.drop_duplicates(["task", "train_length"])
+            for task, encoding, seed, rate in kinds[["task", "encoding", "seed", "learning_rate"]].itertuples(index=False):
+                found = Run(loaded, task, encoding, seed, rate if rate > 0 else None).standing(out)
+                if found.state == "unreadable":
+                    typer.echo(f"lprime: caution: {found.reason}", err=True)
+                    break  # of this task and length, runs with other examples than this one's were skipped
     else:
         raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
     if html is not None:

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from synthetic_results import CURVE, full, store, suite
 import lprime
 import tasks
 from bench.check.checks import load_checks, run_check
+from bench.check.run_checks import serve
 from bench.check.task_rules import TaskSubject
 from bench.plugins import registry
 from bench.plugins.new_file import write_new_file
@@ -87,11 +89,10 @@ def test_its_source_is_part_of_the_fingerprint_and_its_place_is_not(reversal, he
 def test_a_task_takes_the_place_of_a_suites_own(reversal):
     assert holding("tiny.yaml", ["copying"]) == ("tiny.yaml", ["copying"])
     assert holding("own.yaml", ["reversal.py"]) == ("own.yaml", ["reversal"])
-    name, names = holding("tiny.yaml", ["reversal.py(letters=3)"])
+    name, names = holding("tiny.yaml", ["reversal.py(letters=3)", "parity"])
     found = load_suite(name)
-    assert (found.name, [spec.task for spec in found.tasks], names) == ("tiny-reversal", ["reversal"], ["reversal"])
-    assert (found.tasks[0].train_length, found.tasks[0].settings) == (4, {"letters": 3})
-    assert load_suite("quick+majority").name == "quick-majority"
+    assert (found.name, [spec.task for spec in found.tasks], names) == ("tiny-reversal-parity", names, ["reversal", "parity"])
+    assert (found.tasks[0].train_length, found.tasks[0].settings, found.tasks[1].variant) == (4, {"letters": 3}, "answer")
 
 
 def test_runs_board_data_and_page_take_it(reversal, here):
@@ -108,7 +109,7 @@ def test_runs_board_data_and_page_take_it(reversal, here):
     assert "<bos> g f e c <sep> c e f g <eos>" in printed("show", "reversal.py")
     assert "tiny-reversal" in printed("show", "tiny.yaml+reversal.py")
     path.write_text(path.read_text().replace(result["data_hash"], "0" * 64))  # as if it read a file that has changed
-    assert "tested on other examples than task reversal has now" in run_command("status", "tiny.yaml+reversal.py")[1]
+    assert "tested on other examples than task reversal has now" in run_command("board", "tiny.yaml+reversal.py")[2]
 
 
 def test_boards_do_not_rank_by_it(here):
@@ -155,10 +156,8 @@ SHORT = """    def sample(self, length, count, rng):
         ("streams", "rng.integers", "np.random.default_rng(0).integers", "plain: another seed gives the same examples"),
         ("answers", "return length, length", "return length, 5", "plain, length 9: 9 + 9 tokens, and widths says 9 + 5"),
         ("answers", "Ragged.of(answers, lengths)", "Ragged.of(answers + 8, lengths)", "those of symbols are 4 … 11"),
-        ("answers", "Ragged.of(letters, lengths)", "Ragged.of(letters)", "10 + "),
         ("answers", "prompt[::-1]", "prompt", "has the answer"),
         ("answers", "answers = np.take", "answers = rng.permuted(letters, axis=1)  #", "has the answer"),
-        ("chance", "** -length", "** -1", "plain, length 2: a guess is right in"),
         ("chance", "return float", "return 0 * float", "plain, length 1: a guess is right in"),
         ("new tests", "    def draw(", SHORT + "    def draw(", "length 20 100%"),
     ],
@@ -171,9 +170,13 @@ def test_what_a_check_of_a_task_catches(reversal, check, old, new, message):
     assert outcome.status == "failed" and message in outcome.found
 
 
-def test_check_tells_tasks_from_encodings(reversal):
+def test_check_tells_tasks_from_encodings_and_stops_a_loop_in_its_line(reversal, monkeypatch):
     code, out, err = run_command("check", "reversal.py(letters=5)", "--unsafe")
     assert (code, err) == (0, "") and f"{len(CHECKS)} of {len(CHECKS)} checks passed" in out and "recomputed" in out
+    reversal.write_text(reversal.read_text().replace("letters = rng", "while True: pass\n        letters = rng"))
+    monkeypatch.setattr("bench.check.run_checks.STEP_LIMIT_S", 1)
+    serve(channel := Mock(), {"reference": "reversal.py"})
+    assert "reversal raised an error (reversal.py, line 28): TimeoutError" in channel.send.call_args.kwargs["text"]
 
 
 # --- data for other trainers

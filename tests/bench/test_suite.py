@@ -108,7 +108,7 @@ ERRORS = [
     ({"recipe": {"clip_norm": math.inf}}, "finite number"),
     ({"version": True}, "valid integer, got True"),
     ({"name": "../up"}, "pattern"),
-    ({"learning_rates": [1e-3, 1e-3]}, "learning_rates: duplicate 0.001"),
+    ({"model": {"layers": 9, "width": 2**15}}, "copying needs 576 GiB a step, more than any device has"),
 ]
 
 
@@ -225,7 +225,6 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
         (vary(learning_rat=["x2"]), r"unknown field in vary.conditions 'learning_rat'; did you mean 'learning_rate'\?"),
         (vary(width=[33]), "suite tiny-width-33: .*width must be a multiple of 2 × heads, got width 33 and heads 2"),
         (vary(steps=["2x"]), r"yaml: vary: conditions.steps: expected a number, or a factor such as x2, got '2x'"),
-        (vary(width=[10**9]), "suite tiny-width-1000000000: model.width: .*less than or equal to 65536"),
         (vary(steps=["x2"]) | {"seed": [1]}, r"vary: unknown key 'seed'; did you mean 'seeds'\?"),
     ],
 )
