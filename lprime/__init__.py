@@ -24,14 +24,11 @@ import all others: ``tasks`` → ``bench`` → ``leaderboard``, and ``slurm``, w
 import importlib
 import os
 import sys
-from importlib.machinery import PathFinder
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False  # `typing` takes long to load, and Ctrl-C is a traceback until __main__ has begun
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from typing import Any
-
     from bench.encodings import At, Encoding, Info, Setup, Stage, Wrapper
     from tasks import InputError, Ragged, Task, Vocabulary
 
@@ -65,7 +62,7 @@ class OwnPackages:
     """Finds ``PACKAGES`` next to this package before ``sys.path`` is searched: the current folder may have a ``tasks.py``."""
 
     @staticmethod
-    def find_spec(name: str, path: "Sequence[str] | None" = None, target: object = None) -> "ModuleSpec | None":
+    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [ROOT]) if name in PACKAGES else None
 
 
@@ -75,7 +72,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]
         del sys.modules[name]
 
 
-def __getattr__(name: str) -> "Any":
+def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib import metadata
 
