@@ -16,6 +16,12 @@ answer: IO[str] | None = None
 """Where ``print_json`` writes: stdout as it was before ``json_wanted``."""
 
 
+def refuse_broken_link(folder: Path) -> Path:
+    if folder.is_symlink() and not folder.exists():
+        raise typer.BadParameter(f"{folder} is a link to nothing; expected the folder of the runs, such as runs")
+    return folder
+
+
 def one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     """The parser of an option that may be repeated: of ``0,1`` it says how to give both."""
 
@@ -57,7 +63,12 @@ Tasks = Annotated[
     list[str] | None, typer.Option("--task", metavar="NAME", parser=one(str), help="Only these tasks (repeatable).")
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", parser=one(int), help="Only these seeds (repeatable).")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", file_okay=False, help="Folder of your runs.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", metavar="DIR", envvar="LPRIME_OUT", file_okay=False, callback=refuse_broken_link, help="Folder of your runs."
+    ),
+]
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 Board = Annotated[
     Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")

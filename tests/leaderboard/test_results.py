@@ -126,6 +126,11 @@ def test_publish_only_some_encodings(out, board):
         publish("tiny", out, board, ["nop"])
 
 
+def test_seeds_that_a_shipped_suite_does_not_name_are_not_published(tmp_path, board):
+    store(tmp_path / "runs", full(suite(name="quick", seeds=[0, 7]), {"nope": CURVE}))
+    assert publish("quick", tmp_path / "runs", board) == (2, 0) and {*read_published(board, "quick")["seed"]} == {0}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
