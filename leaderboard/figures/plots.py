@@ -29,7 +29,7 @@ DARK_TEXT, LIGHT_TEXT = "#1f2328", "#ffffff"
 def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: str) -> "Figure":
     """A row per encoding: gloss, score with interval and band over learning rates, length limits by task, step time, text."""
     shown = pd.concat([rows, references])
-    numbers = {"Step time": shown["step_time"], "Text": shown["text"]}
+    numbers = {"Step time": shown["step_time"], "Text, bits": shown["text"]}
     numbers = {title: values for title, values in numbers.items() if values.notna().any()}
     count, wide = len(shown), len(board.tasks)
     figure, (names, scores, limits, costs) = new_figure(

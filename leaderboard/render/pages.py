@@ -13,6 +13,7 @@ import tasks
 from bench.findings.verdict import comparison, forest
 from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import LINES, PAGES, page_name
+from leaderboard.stats.rates import at_an_end
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across
@@ -104,7 +105,8 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
 def text_page(published: Published) -> str:
     """Real text: a table for each suite, and how the order of the main suite goes with it."""
     main = next(iter(published.boards.values()))
-    return render("text.md.j2", board=main, published=published, measures=MEASURES, tasks=[*main.tasks, "overall"])
+    ends = {name: int((at_an_end(board.all_runs) > 0.5).sum()) for name, board in published.texts.items()}
+    return render("text.md.j2", board=main, published=published, measures=MEASURES, ends=ends, tasks=[*main.tasks, "overall"])
 
 
 def size_page(*boards: Board) -> str:
