@@ -33,7 +33,7 @@ def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: 
     numbers = {title: values for title, values in numbers.items() if values.notna().any()}
     count, wide = len(shown), len(board.tasks)
     figure, (names, scores, limits, costs) = new_figure(
-        0.9 + 0.36 * count, ncols=4, width_ratios=[2.6, 2.0, 0.7 * wide, 0.75 * max(1, len(numbers))]
+        0.9 + 0.36 * count, ncols=4, width_ratios=[2.6, 2.0, 0.7 * wide, 0.95 * max(1, len(numbers))]
     )
     places = np.arange(count)[::-1] - np.repeat([0, 0.7], [len(rows), len(references)])
     for axes in (names, scores, limits, costs):
