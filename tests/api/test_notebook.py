@@ -35,10 +35,13 @@ def test_the_example_notebook_runs(here, capsys, path):
     (here / "quick.yaml").write_text(yaml.safe_dump(suite_dict(tasks=tasks, test_at=[0.5, 1, 2])))  # a second, not a minute
     cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
     notebook = Notebook()
+    printed = []
     for cell in cells:
         notebook.run("".join(cell["source"]).replace('"quick"', '"quick.yaml"'))
+        printed.append(capsys.readouterr().out)
     assert len(cells) > 5 and all(cell["outputs"] for cell in cells[2:4]), "stored with its outputs"
-    assert "log_distance: 9 of 9 checks passed" in capsys.readouterr().out
+    assert printed[1] == "".join(cells[1]["outputs"][0]["text"]), "the stored output is of the published results as they are"
+    assert "log_distance: 9 of 9 checks passed" in "".join(printed)
     assert {p.parts[-3] for p in (here / "runs").glob("*/*/*/*/result.json")} == {"log_distance", "rope"}
 
 
