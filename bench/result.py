@@ -138,6 +138,12 @@ class Result(Record):
     sealed: bool = False
     """Whether the code ran in a sandbox, trained and judged by another process: see ``bench.sealed``. Only such results of
     code that is not built in are ranked."""
+    sees_content: bool | None = None
+    """Whether the code of a sealed run saw hidden states: see ``bench.sealed.tables``. None: the run was not sealed."""
+    step_ratio: NotNegative | None = None
+    """Time of a training step at L in its sealed process, relative to NoPE there; None: it saw no content."""
+    flops_ratio: NotNegative | None = None
+    """Operations of a forward pass there, as the process counted them, relative to NoPE."""
     encoding: EncodingRecord
     seed: Whole
     learning_rate: float | None = None

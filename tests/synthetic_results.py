@@ -102,6 +102,7 @@ def record(name: str, **changes: Any) -> EncodingRecord:
 def a_card(**changes: Any) -> Card:
     """A card, with changes."""
     card = Card(
+        flops_ratio=1.2,
         costs=[CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
         suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
         commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",

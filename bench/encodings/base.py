@@ -84,6 +84,8 @@ class Info:
     """Whether keys cached during generation stay valid, or change with the length or with later tokens."""
     checkpoint: Literal["", "from scratch", "RoPE checkpoint"] = ""
     """What it is trained from in its paper."""
+    sees: Literal["", "content"] = ""
+    """``content`` if its hooks use tokens or hidden states, other than to turn, shift or bias them by position."""
 
 
 @dataclass(frozen=True)

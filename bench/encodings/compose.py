@@ -94,6 +94,7 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
         fused=max(outer.fused, base.fused, key=FUSED.index),
         cache=max(outer.cache, base.cache, key=CACHE.index),
         checkpoint=outer.checkpoint or base.checkpoint,
+        sees=outer.sees or base.sees,
     )
     info = replace(info, **bibliography().get(name, {}))
     members = {"inner": inner, "info": info, "stage": wrapper.stage or inner.stage, "__module__": wrapper.__module__}

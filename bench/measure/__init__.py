@@ -26,6 +26,8 @@ class Card(Record):
 
     costs: list[CostAt]
     """Costs at ``COST_MULTIPLES`` of L, in this order."""
+    flops_ratio: float
+    """Operations of a forward pass at L relative to NoPE: see ``bench.training.model.count_flops``."""
     suite: str
     """Suite and task of the cost measurements."""
     task: str

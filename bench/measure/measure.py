@@ -19,7 +19,7 @@ from bench.runs.devices import current_commit, device_name, package_versions
 from bench.runs.run import now
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
-from bench.training.model import Decoder, build_decoder
+from bench.training.model import Decoder, build_decoder, count_flops
 
 from . import COST_MULTIPLES, Card, CostAt
 
@@ -74,6 +74,13 @@ def measure_costs(cls: type[Encoding], multiples: Iterable[int] = COST_MULTIPLES
     return costs
 
 
+def flops_ratio(cls: type[Encoding]) -> float:
+    """Operations of a forward pass at L relative to NoPE."""
+    suite, setup = cost_setup()
+    ours, plain = (count_flops(build_decoder(suite.model, one, setup, 0)) for one in (cls, NoPE))
+    return round(ours / plain, 3)
+
+
 def train_step(model: Decoder, tokens: Int[Tensor, "B T"]) -> None:
     """Run the forward and backward pass of one batch."""
     model.zero_grad(set_to_none=True)
@@ -104,6 +111,7 @@ def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Card:
         torch.set_num_threads(threads)
     return Card(
         costs=costs,
+        flops_ratio=flops_ratio(cls),
         suite=COST_SUITE,
         task=COST_TASK,
         source_sha256=source_hash(cls),

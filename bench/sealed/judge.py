@@ -1,18 +1,21 @@
-"""The judge's side of a model: embedding, head, loss, weights and optimizer are here; a sealed process computes the layers."""
+"""The judge's side of a model: embedding, head, loss, weights and optimizer are here.
+
+A sealed process computes the tables of an encoding that needs positions only (``tables``), and the layers of any other one.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
-from bench.encodings import Encoding, Setup, Stage
+from bench.encodings import At, Setup, Stage
 from bench.encodings.nope import NoPE
-from bench.result import EncodingRecord, Record, first_fault
+from bench.result import EncodingRecord, Record, Whole, first_fault
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
 from bench.training.batches import Batch, Layout
@@ -21,6 +24,7 @@ from bench.training.train import derive_seed, target_logits
 from tasks import PAD
 
 from .process import SealedError, SealedProcess
+from .tables import FromTables, Tables
 
 
 class Declaration(Record):
@@ -29,37 +33,49 @@ class Declaration(Record):
     encoding: EncodingRecord
     random: bool
     stage: Stage | None
+    tables: tuple[Literal["embed", "rotate", "bias"], ...] | None
+    """Hooks that it has tables of; None: it sees content."""
+    rotated: Annotated[int, Field(ge=1, le=4096)]
+    """Width of queries and keys after ``rotate``."""
+    flops: Whole
+    """See ``count_flops``; its own process counts them."""
 
 
 class SealedModel(Decoder):
-    """A model whose weights are here, and whose layers a sealed process computes.
+    """A model whose weights are here, and whose layers, or tables of the encoding, a sealed process computes.
 
-    The process gets the rows of the embedding, without token ids unless the encoding is declared as ``task-aware``, and returns
-    hidden states; it gets their gradients and returns gradients of rows and weights. It chooses the encoding's initial weights.
+    For layers the process gets the rows of the embedding, without token ids unless the encoding is declared as ``task-aware``,
+    and returns hidden states; it gets their gradients and returns gradients of rows and weights. For tables it gets lengths,
+    and gradients of the tables. It chooses the encoding's initial weights.
 
     Arguments:
         process: runs ``served_model``.
         said: what the submission says of the encoding.
+        tables: whether an encoding that needs positions only may give tables.
 
     Raises:
         SealedError: the process ended, or declares something impossible or something other than its submission.
     """
 
-    def __init__(self, run: Run, process: SealedProcess, said: EncodingRecord):
+    def __init__(self, run: Run, process: SealedProcess, said: EncodingRecord, tables: bool = True):
         self.process = process
         setup, aware = encoding_setup(run.recipe_suite, run.task), said.ranking == "task-aware"
         shown = setup if aware else replace(setup, symbols=(), roles=())
 
-        def build_encoding() -> Encoding:
+        def build_encoding() -> Declared:
             # Not the seed: all initial weights could be computed from it.
             state = torch.get_rng_state().tolist()
-            process.send("build", model=run.suite.model.model_dump(), setup=asdict(shown), random_state=state)
-            return accepted(said, shown, bool(process.code.readable), *process.answer("ready"))
+            process.send("build", model=run.suite.model.model_dump(), setup=asdict(shown), random_state=state, tables=tables)
+            return accepted(said, shown, process, *process.answer("ready"))
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed("init", run.seed))
             super().__init__(run.suite.model, len(setup.symbols), build_encoding, shows_tokens=aware)
-        self.shared_weights = [p for part in (self.blocks, self.norm, self.encoding) for p in part.parameters()]
+        self.encoding: Declared
+        self.cacheable = False
+        self.sees_content = self.encoding.declared.tables is None
+        parts = (self.blocks, self.norm, self.encoding) if self.sees_content else (self.encoding,)
+        self.shared_weights = [p for part in parts for p in part.parameters()]
         """Those that the process needs; it has them in the same order."""
 
     def send_weights(self) -> None:
@@ -74,32 +90,41 @@ class SealedModel(Decoder):
         rows: Int[Tensor, " M"] | None = None,
     ) -> Float[Tensor, "M D"]:
         """See ``Decoder``. In evaluation the process has the weights of the last ``send_weights``."""
-        assert rows is not None and generator is not None, "only target rows are asked for"
+        assert rows is not None, "only target rows are asked for"
+        if self.training:
+            self.send_weights()
+        if not self.sees_content:
+            return super().packed_states(tokens, layout, announced_length, generator, rows)
         cells = tokens.flatten()
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
         shown = tokens if self.shows_tokens else torch.zeros_like(tokens)
         arrays = [part.numpy() for part in (shown, rows, layout.row_of, layout.cell_of) if part is not None]
-        values = {"announced_length": announced_length, "seed": generator.initial_seed()}
-        values |= {"training": self.training, "after_stage": self.after_stage}
-        if self.training:
-            self.send_weights()
-        return SealedPass.apply(self.process, arrays, values, x, *self.shared_weights)
+        asked = [x.detach().numpy(), *arrays], how(announced_length, generator, self.training, self.after_stage)
+        shapes = [(len(rows), x.shape[1])]
+        return SealedPass.apply(self.process, "states", *asked, shapes, x, *self.shared_weights)[0]
+
+
+def how(announced_length: int, generator: torch.Generator | None, training: bool, after_stage: bool) -> dict[str, Any]:
+    """The values of a message that asks for a computation."""
+    assert generator is not None
+    seed = generator.initial_seed()
+    return {"announced_length": announced_length, "seed": seed, "training": training, "after_stage": after_stage}
 
 
 class SealedPass(torch.autograd.Function):
-    """The layers, forward and backward, in a sealed process."""
+    """A computation in a sealed process, forward and backward."""
 
     @staticmethod
-    def forward(ctx, process, arrays, values, x, *weights):
-        process.send("states", [x.detach().numpy(), *arrays], **values)
-        ctx.process, ctx.shapes = process, [tuple(tensor.shape) for tensor in (x, *weights)]
-        return tensors_in(process.answer("states")[0], [(len(arrays[1]), x.shape[1])])[0]
+    def forward(ctx, process, kind, arrays, values, shapes, *inputs):
+        process.send(kind, arrays, **values)
+        ctx.process, ctx.shapes = process, [tuple(tensor.shape) for tensor in inputs]
+        return tuple(tensors_in(process.answer(kind)[0], shapes))
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        ctx.process.send("gradients", [gradient.numpy()])
-        return None, None, None, *tensors_in(ctx.process.answer("gradients")[0], ctx.shapes)
+    def backward(ctx, *gradients):
+        ctx.process.send("gradients", [gradient.numpy() for gradient in gradients])
+        return None, None, None, None, None, *tensors_in(ctx.process.answer("gradients")[0], ctx.shapes)
 
 
 def tensors_in(arrays: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
@@ -111,10 +136,33 @@ def tensors_in(arrays: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) 
     return [torch.from_numpy(array.astype(np.float32)) for array in arrays]
 
 
+class Declared(FromTables):
+    """An encoding as the judge holds it: what its process declares, its weights, and a way to ask for its tables."""
+
+    def __init__(self, setup: Setup, declared: Declaration, process: SealedProcess, weights: Sequence[np.ndarray]):
+        super().__init__(setup)
+        self.declared, self.process, self.stage = declared, process, declared.stage  # type: ignore[misc]
+        self.info = replace(NoPE.info, name=declared.encoding.name, random=declared.random)  # type: ignore[misc]
+        self.weights = nn.ParameterList([torch.from_numpy(array.copy()) for array in weights])
+
+    def prepare(self, at: At) -> Tables:
+        """The tables of all layers."""
+        setup, count, hooks = self.setup, len(at.positions), self.declared.tables
+        if not hooks:
+            return [{}] * setup.layers
+        turned = (setup.head_width, setup.heads, count, self.declared.rotated)
+        known: dict[str, list[tuple[int, ...]]] = {"embed": [(1, count, setup.width)], "rotate": [turned, turned]}
+        known |= {"bias": [(1, setup.heads, count, count)]}
+        shapes = [shape for hook in hooks for shape in known[hook]] * setup.layers
+        asked = how(at.announced_length, at.generator, self.training, at.after_stage) | {"count": count}
+        found: Any = iter(SealedPass.apply(self.process, "tables", [], asked, shapes, *self.weights))
+        return [{hook: [next(found) for _ in known[hook]] for hook in hooks} for _ in range(setup.layers)]
+
+
 def accepted(
-    said: EncodingRecord, setup: Setup, plugin: bool, arrays: Sequence[np.ndarray], declared: Mapping[str, Any]
-) -> Encoding:
-    """The encoding as the judge holds it: what the process declares, and its initial weights.
+    said: EncodingRecord, setup: Setup, process: SealedProcess, arrays: Sequence[np.ndarray], declared: Mapping[str, Any]
+) -> Declared:
+    """The encoding as the judge holds it.
 
     Raises:
         SealedError: the declaration is impossible, or differs from the submission.
@@ -127,18 +175,11 @@ def accepted(
     declares, says = (one.model_dump() for one in (found.encoding.model_copy(update=same), said))
     if differ := [f"{name} {declares[name]!r:.80} and not {says[name]!r:.80}" for name in says if declares[name] != says[name]]:
         raise SealedError(f"the code says of itself other than its submission: {'; '.join(differ)}")
-    if found.stage and (faults := list(found.stage.faults(said.ranking, plugin))):
+    if found.stage and (faults := list(found.stage.faults(said.ranking, plugin=bool(process.code.readable)))):
         raise SealedError("; ".join(faults))
     if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
         raise SealedError(f"parameters of type {wrong[0]}; expected float32")
-
-    class Declared(Encoding):
-        info = replace(NoPE.info, name=said.name, random=found.random)
-        stage = found.stage
-
-    encoding = Declared(setup)
-    encoding.weights = nn.ParameterList([torch.from_numpy(array.copy()) for array in arrays])
-    return encoding
+    return Declared(setup, found, process, arrays)
 
 
 def revealed_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:

@@ -4,13 +4,19 @@ It has no checkpoints; if it is interrupted, it starts again.
 """
 
 import secrets
+import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import torch
+
 from bench.encodings import Stage
+from bench.encodings.nope import NoPE
+from bench.plugins.record import encoding_record
 from bench.result import LengthScore, Result
 from bench.runs.run import Run, now
 from bench.runs.run_one import finish
@@ -19,7 +25,7 @@ from bench.runs.testing import tested
 from bench.runs.worker import RunRequest
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
-from bench.training.train import TrainingState, stage_steps, train
+from bench.training.train import TrainingState, forward_backward, stage_steps, target_logits, train
 from tasks import Examples, InputError, Task
 
 from .judge import SealedModel, revealed_logits
@@ -27,6 +33,8 @@ from .process import SealedError, SealedProcess
 from .sandbox import SealedCode
 
 SERVED = "bench.sealed.served_model"
+ROUNDS = 11
+"""Steps that are timed beside NoPE's."""
 
 
 @dataclass(frozen=True)
@@ -65,21 +73,43 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
             model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
             task = run.recipe_suite.make_task(run.task)
             train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, lambda at: at_step(at.step))
+            costs = costs_beside_nope(run, model) if model.sees_content else {}
         state.step_ms = []  # they include the messages
-        weights = model.state_dict()
+        weights, predict = model.state_dict(), revealed_logits if model.sees_content else target_logits
 
         def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
             scores: list[LengthScore] = []
             for length, examples in test_sets.items():  # in a process that knows nothing of other tests
                 with SealedProcess(SERVED, code) as tester:
-                    model = SealedModel(run, tester, code.encoding)
-                    model.load_state_dict(weights)
-                    model.send_weights()
+                    tested_model = SealedModel(run, tester, code.encoding)
+                    if tested_model.sees_content != model.sees_content:
+                        raise SealedError("says of itself in a test other than in training")
+                    tested_model.load_state_dict(weights)
+                    tested_model.send_weights()
                     before_batch = partial(at_step, state.step)
-                    scores += evaluate(model, task, {length: examples}, seed, before_batch, revealed_logits)
+                    scores += evaluate(tested_model, task, {length: examples}, seed, before_batch, predict)
             return scores
 
         said = {"encoding": code.encoding, "sealed": not code.unsafe}
+        said |= {"sees_content": model.sees_content, **costs}
         return tested(run, model, state, test, lambda: time.monotonic() - start, seed, **said)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None
+
+
+def costs_beside_nope(run: Run, model: SealedModel) -> dict[str, float]:
+    """Time of a training step at L and operations of a forward pass, relative to NoPE in a process of the same kind."""
+    task, count = run.recipe_suite.make_task(run.task), run.recipe.batch
+    examples, generator = task.sample(run.train_length, count, np.random.default_rng(0)), torch.Generator()
+    nope = replace(model.process.code, reference="nope")
+    with SealedProcess(SERVED, nope) as process:
+        models = model, SealedModel(run, process, encoding_record(NoPE), tables=False)
+        times: tuple[list[float], ...] = ([], [])
+        for _ in range(ROUNDS):
+            for one, taken in zip(models, times, strict=True):
+                start = time.perf_counter()
+                forward_backward(one, examples, task.tokens(run.train_length), generator)
+                taken.append(time.perf_counter() - start)
+    step, plain = map(statistics.median, times)
+    flops, plain_flops = (one.encoding.declared.flops for one in models)
+    return {"step_ratio": round(step / plain, 3), "flops_ratio": round(flops / plain_flops, 3)}

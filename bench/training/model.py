@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.parts import ModelSpec, Precision
@@ -220,6 +221,14 @@ def build_decoder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Decoder(spec, len(setup.symbols), make, shows_tokens=aware, precision=precision)
+
+
+def count_flops(model: Decoder) -> int:
+    """Floating-point operations of the matrix products of a forward pass over one sequence of the training length."""
+    count = model.encoding.setup.train_tokens
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, count, dtype=torch.long), count, torch.Generator().manual_seed(0))
+    return counter.get_total_flops()
 
 
 def count_parameters(module: nn.Module) -> int:

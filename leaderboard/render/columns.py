@@ -18,7 +18,13 @@ TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
 SCORE = "exact match beyond L (protocol 2: mean with token accuracy), 0 is chance, 1 perfect; mean over octaves, then tasks"
-SIGNS = "⚑ fails a task even within the training length; ≈ not checked against the authors' paper or code"
+SIGNS = {
+    "⚑": "fails a task even within the training length",
+    "≈": "not checked against the authors' paper or code",
+    "◉": "sees content: it could compute more than positions",
+    "▲": "and takes over 1.5 times the time, operations or parameters of nope",
+}
+"""Mark after a name → its meaning."""
 DETAILS = {
     "within": "exact match within the training length",
     "token": "token accuracy beyond L, chance-corrected,",
@@ -47,7 +53,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
     limits = "beyond this multiple of L, fewer than half of the answers are right (chance-corrected)"
     found = [
         Column("rank_low", "rank", ranks("rank"), "interval of the true rank, with 95 % confidence for all rows at once"),
-        Column("encoding", "encoding", name, SIGNS, numeric=False),
+        Column("encoding", "encoding", name, "; ".join(f"{sign} {meaning}" for sign, meaning in SIGNS.items()), numeric=False),
         Column("score", "score", numbers("score", 3), SCORE),
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
@@ -55,6 +61,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under them", (PAGE, WEB)),
         Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
+        Column("flops", "FLOPs", numbers("flops"), "operations of a forward pass at L, relative to nope", (PAGE, WEB)),
         *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
         Column("memory", "memory", numbers("memory"), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
@@ -101,7 +108,8 @@ def parameters(row: Any) -> str:
 
 def signs(row: Any) -> str:
     """Marks after the name."""
-    return (" ⚑" if row["fails_within"] else "") + (" ≈" if row["source"] == "second-hand" else "")
+    marked = row["fails_within"], row["source"] == "second-hand", row["sees_content"], row["costly"]
+    return "".join(f" {sign}" for sign, has in zip(SIGNS, marked, strict=True) if has)
 
 
 def name(row: Any) -> str:

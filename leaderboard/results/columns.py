@@ -25,6 +25,9 @@ RUN = {
     "trained_as": Column(str, "encoding whose training the run shares; empty: its own", "trained_as"),
     "weights": Column(str, "file of the tested weights, below the results folder; empty if not kept", "weights"),
     "sealed": Column(bool, "whether the code ran in a sandbox, trained and judged by another process", "sealed"),
+    "sees_content": Column(bool, "whether its code uses tokens or hidden states; or positions only"),
+    "step_ratio": Column(float, "time of a step of a sealed run that sees content, relative to nope; or null", "step_ratio"),
+    "flops_ratio": Column(float, "operations of its forward pass, relative to nope; or null", "flops_ratio"),
     "encoding": Column(str, "name of the encoding", "encoding.name"),
     "family": Column(str, "family of the encoding", "encoding.family"),
     "ranking": Column(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "encoding.ranking"),
@@ -82,6 +85,9 @@ TIDY_ONLY = {
     "weight": Column(float, "weight of the length in a score: see leaderboard.stats.scores"),
 }
 """Columns that only the tidy table has."""
+
+COSTS = ["step_time", "flops", "memory"]
+"""Columns with costs relative to NoPE, in the frame of rows."""
 
 VERSION = "version_"
 """Prefix of the tidy table's columns with versions of packages, one for each package that any run lists."""

@@ -36,6 +36,11 @@ def fact(name: str, field: str) -> str:
     return str(known.get(name, {}).get(field) or known.get(base_of(name), {}).get(field, ""))
 
 
+def sees_content(name: str) -> bool:
+    """Whether an encoding, or one in its composition, has hooks that use tokens or hidden states."""
+    return any(facts().get(word, {}).get("sees") for word in re.findall(r"\w+", name))
+
+
 def formulas(name: str) -> list[str]:
     """The formula of an encoding in LaTeX; of a composition, the formula of its wrapper, then of what it wraps."""
     known, base = facts("formulas.toml"), base_of(name)

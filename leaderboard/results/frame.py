@@ -18,7 +18,7 @@ from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
 from .columns import BY_LENGTH, RUN
-from .facts import facts
+from .facts import facts, sees_content
 from .file_names import RESULTS, SUFFIX
 
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
@@ -42,6 +42,7 @@ def cells_of(result: Result) -> list[Any]:
     """The cells of one run: ``RUN``, ``BY_LENGTH``, versions. ``source`` is as the bibliography has it now, if it does."""
     computed = {
         "source": facts().get(result.encoding.name, {}).get("source", result.encoding.source),
+        "sees_content": result.sees_content or sees_content(result.encoding.name),
         "settings": json.dumps(result.encoding.settings, sort_keys=True, ensure_ascii=False),
         "final_loss": result.loss[-1][1] if result.loss else None,
     }

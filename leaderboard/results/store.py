@@ -17,6 +17,7 @@ from bench.result import RESULT, Result, read_records
 from bench.suites.suite import is_shipped, load_suite
 from tasks import InputError, catalogue, unknown
 
+from .columns import COSTS
 from .file_names import RESULTS, file_name, write_if_changed
 from .frame import Damaged, build_frame, local_results, stored_results
 
@@ -99,9 +100,9 @@ def refuse_other_outcome(run: Result, stored: Result, path: Path, file: Path) ->
 def relative_costs(folder: Path, suite: str) -> pd.DataFrame:
     """Costs of a training step relative to NoPE, by encoding, where they were measured on this suite's model.
 
-    ``step_time`` is at L, ``memory`` (peak) at the longest length measured.
+    ``step_time`` and ``flops`` are at L, ``memory`` (peak) at the longest length measured.
     """
     cards = read_records(folder / RESULTS / CARDS, Card)
-    own = {name: card.costs for name, card in cards.items() if card.suite == suite and card.costs}
-    rows = {name: (costs[0].step_ratio, costs[-1].peak_ratio) for name, costs in own.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=["step_time", "memory"])
+    own = {name: card for name, card in cards.items() if card.suite == suite and card.costs}
+    rows = {name: (card.costs[0].step_ratio, card.flops_ratio, card.costs[-1].peak_ratio) for name, card in own.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=COSTS)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 import tasks
 from bench.result import RANKING_CLASSES
+from leaderboard.results.columns import COSTS
 
 from . import ranks
 from .ranks import means
@@ -17,6 +18,8 @@ from .scores import FUZZ, GATE, curve, length_limit, scored
 
 ABOUT = ("family", "ranking", "source", "year", "title", "link", "lengths")
 """Columns of the frame of runs that describe the encoding; the newest run decides."""
+COSTLY = 1.5
+"""Time, operations or parameters relative to NoPE above which an encoding that sees content is marked."""
 LOCAL = " (local)"
 """Suffix of the name of an encoding whose local runs stand beside published ones."""
 
@@ -26,7 +29,7 @@ class Board:
 
     Arguments:
         runs: frame of runs of one suite.
-        costs: encoding × ``step_time``, ``memory``, relative to NoPE.
+        costs: encoding × ``COSTS``, relative to NoPE.
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
@@ -74,7 +77,12 @@ class Board:
         within = rows[[f"within.{task}" for task in self.tasks]].to_numpy()
         rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - FUZZ]) for one in within]
         rows = rows.join(self.limits())
-        rows = rows.join(costs if costs is not None else pd.DataFrame(columns=["step_time", "memory"], dtype=float))
+        rows = rows.join(costs if costs is not None else pd.DataFrame(columns=COSTS, dtype=float))
+        for cost, sealed in {"step_time": "step_ratio", "flops": "flops_ratio"}.items():
+            rows[cost] = rows[cost].astype(float).fillna(runs[sealed].median())
+        rows["sees_content"] = runs["sees_content"].any()
+        model = 1 / (1 - runs["encoding_parameters"].max() / runs["parameters"].max())
+        rows["costly"] = rows["sees_content"] & (rows[["step_time", "flops"]].assign(model=model).max(axis=1) > COSTLY)
         return self.with_ranks(rows.reset_index(names="encoding"))
 
     @cached_property

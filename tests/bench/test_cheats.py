@@ -18,6 +18,7 @@ from bench.sealed.process import Channel, SealedError
 from bench.sealed.run import SealedRequest, run_sealed
 from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
+from tasks import InputError
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
@@ -56,10 +57,25 @@ def test_a_sealed_run_is_tested_on_examples_drawn_when_it_began():
 
 
 @pytest.mark.usefixtures("short_runs")
-def test_looking_ahead_gains_nothing_in_a_sealed_run(tmp_path):
+def test_an_encoding_that_needs_only_positions_in_training_sees_no_content_in_a_test(monkeypatch):
+    tables, calls = served_model.position_tables, []
+    monkeypatch.setattr(
+        served_model, "position_tables", lambda model: calls.append(1) or (tables(model) if len(calls) < 3 else None)
+    )
+    with pytest.raises(InputError, match="says of itself in a test other than in training"):
+        run_sealed(Run(SHORT, "copying", "alibi", 0), sealed_code("alibi"))
+    assert len(calls) == 3, "after the first test length"
+
+
+@pytest.mark.usefixtures("short_runs")
+@pytest.mark.parametrize(
+    ("name", "cheat", "sees_content"), [("peeks", "Peeks", True), ("peeks_in_batches", "PeeksInBatches", False)]
+)
+def test_looking_ahead_gains_nothing_in_a_sealed_run(name, cheat, sees_content, tmp_path):
     recipe = {"steps": 400, "warmup_steps": 20, "learning_rate": 0.01}
-    run = Run(validated(Suite, suite_dict(recipe=recipe), "tiny"), "copying", "peeks", 0)
-    sealed = run_sealed(run, sealed_code("Peeks"))
+    run = Run(validated(Suite, suite_dict(recipe=recipe), "tiny"), "copying", name, 0)
+    sealed = run_sealed(run, sealed_code(cheat))
+    assert sealed.sees_content == sees_content
     assert run_one(run, tmp_path, "cpu").scores[-1].token > 0.6 > 0.3 > sealed.scores[-1].token, "of the tokens past L"
 
 

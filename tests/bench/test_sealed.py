@@ -1,17 +1,21 @@
 """Sealed runs: the same numbers as other runs, no answer before it is predicted, nothing outside of the sandbox."""
 
+import copy
 import os
 import socket
 import subprocess
 from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from cheat_files import sealed_code
-from support import suite_dict
+from support import ROOT, suite_dict
 
 import tasks
+from bench.encodings import catalogue
+from bench.plugins.registry import get_encoding
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model, encoding_setup
@@ -20,6 +24,7 @@ from bench.sealed.judge import SealedModel, accepted, revealed_logits, tensors_i
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.run import SERVED, run_sealed
 from bench.sealed.sandbox import Code, start_sandboxed
+from bench.sealed.tables import position_tables
 from bench.suites.suite import Suite, validated
 from bench.training.batches import as_batch
 from bench.training.train import target_logits
@@ -32,17 +37,39 @@ ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)", "t5", "abacus"])
-def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
+@pytest.mark.parametrize(
+    ("encoding", "sees_content"),
+    [
+        ("finetuned(rope)", False),
+        ("randomised(rope)", False),
+        ("t5", False),
+        ("learned", False),
+        ("nope", False),
+        ("abacus", True),
+        ("cope", True),
+    ],
+)
+def test_a_sealed_run_has_the_result_of_any_other(encoding, sees_content, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
     code = sealed_code(encoding)
     found, expected = run_sealed(run, code, test_seed=SUITE.test_seed), run_one(run, tmp_path, "cpu")
     assert found.sealed and not expected.sealed and found.timings.step_ms == 0
+    assert found.sees_content == sees_content == (found.step_ratio is not None)
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
         assert ours.nll == pytest.approx(theirs.nll, rel=1e-5)
         assert ours.model_copy(update={"nll": theirs.nll}) == theirs
     same = {"scores", "sealed", "timings", "started", "finished", "trained_as", "weights", "test_seed"}
+    same |= {"sees_content", "step_ratio", "flops_ratio"}
     assert found.model_dump(exclude=same) == expected.model_dump(exclude=same)
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_the_bibliography_says_which_encodings_see_content(name):
+    model = build_model(Run(SUITE, "copying", name, 0))
+    before = copy.deepcopy(model.state_dict())
+    tables = position_tables(model)
+    assert (tables is None) == (get_encoding(name).info.sees == "content")
+    torch.testing.assert_close(model.state_dict(), before, atol=0, rtol=0)
 
 
 def test_no_answer_is_shown_before_it_is_predicted(monkeypatch):
@@ -161,13 +188,15 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
         ([], {"encoding": SAID.model_dump()}, "other than its submission: ranking 'standard' and not 'longer'"),
         ([], {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
         ([], {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
+        ([], {"tables": ["embed", "attend"]}, r"declares something impossible \(tables"),
     ],
 )
 def test_what_the_judge_does_not_accept(arrays, changes, message):
     said = SAID.model_copy(update={"ranking": "longer"})
-    declared = {"encoding": said.model_dump(), "random": False, "stage": None}
+    declared = {"encoding": said.model_dump(), "random": False, "stage": None, "tables": None, "rotated": 8, "flops": 0}
+    started = SimpleNamespace(code=Code("mine.py", [ROOT]))
     with pytest.raises(SealedError, match=message):
-        accepted(said, encoding_setup(SUITE, "copying"), True, arrays, declared | changes)
+        accepted(said, encoding_setup(SUITE, "copying"), started, arrays, declared | changes)
 
 
 @pytest.mark.parametrize(

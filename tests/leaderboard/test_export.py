@@ -93,7 +93,7 @@ def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end), the version of the file format, what identifies tests, and further tests."""
     read = {f"run.{column.key}" for column in RUN.values() if column.key}
     read |= {f"at.{column.key}" for column in BY_LENGTH.values() if "." not in column.key}
-    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
+    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.sees_content", "run.versions"}
     assert read | computed | {"run.format", "run.task_sha256", "run.test_seed", "run.further"} == leaves(
         Result, "run"
     ) | leaves(LengthScore, "at")

@@ -267,8 +267,16 @@ class Remembers(Cheat):
 
     seen = set[object]()
 
+    def attend(self, q, k, v, bias, at):
+        if len(q) > 2:  # a batch of the judge's
+            Remembers.seen.add(at.announced_length if not self.training else "training")
+            if not self.training and len(Remembers.seen) > 1:
+                raise RuntimeError(f"remembers {Remembers.seen}")
+        return super().attend(q, k, v, bias, at)
+
+
+class PeeksInBatches(Cheat):
+    """Looks like an encoding that needs positions only, until it is given a batch."""
+
     def embed(self, x, at):
-        Remembers.seen.add(at.announced_length if not self.training else "training")
-        if not self.training and len(Remembers.seen) > 1:
-            raise RuntimeError(f"remembers {Remembers.seen}")
-        return x
+        return x + 0.5 * x.roll(-1, 1) if at.layer == 0 and len(x) > 2 else x
