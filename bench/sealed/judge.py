@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from bench.encodings import At, Setup, Stage
 from bench.encodings.nope import NoPE
-from bench.result import EncodingRecord, Record, Whole, first_fault
+from bench.result import EncodingRecord, Record, first_fault
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
 from bench.training.batches import Batch, Layout
@@ -37,7 +37,7 @@ class Declaration(Record):
     """Hooks that it has tables of; None: it sees content."""
     rotated: Annotated[int, Field(ge=1, le=4096)]
     """Width of queries and keys after ``rotate``."""
-    flops: Whole
+    flops: Annotated[int, Field(ge=0, le=2**53)]
     """See ``count_flops``; its own process counts them."""
 
 
@@ -72,7 +72,7 @@ class SealedModel(Decoder):
             torch.manual_seed(derive_seed("init", run.seed))
             super().__init__(run.suite.model, len(setup.symbols), build_encoding, shows_tokens=aware)
         self.encoding: Declared
-        self.cacheable = False
+        self.cacheable = False  # tables of long tests take much memory
         self.sees_content = self.encoding.declared.tables is None
         parts = (self.blocks, self.norm, self.encoding) if self.sees_content else (self.encoding,)
         self.shared_weights = [p for part in parts for p in part.parameters()]
