@@ -87,12 +87,10 @@ def load_checkpoint(
     path = folder / name
     try:
         tensors, found, state = read_checkpoint(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
-    except ValueError:
-        return None
     if from_anywhere and json.loads(found)[:-2] == json.loads(identity)[:-2]:
         found = identity
     if found != identity and name == WEIGHTS and (folder / RESULT).exists():
