@@ -16,7 +16,7 @@ from leaderboard.stats.ranks import ALPHA, EQUAL
 from leaderboard.stats.rows import LOCAL, Board
 from tasks import InputError, plural, unknown
 
-from .columns import TERMINAL, Column, columns_of, number, shown, span
+from .columns import SIGNS, TERMINAL, Column, columns_of, number, shown, signs, span
 from .pages import verdict_text
 from .text import printable
 
@@ -44,10 +44,8 @@ def print_board(board: Board, status: str, console: Console) -> None:
         parts += [Text(f"\n{class_title(str(kind))}", style="bold"), table_of(fitting, group)]
     hidden = [column.title for column in columns if column not in fitting]
     notes = [f"\nHidden columns: {', '.join([*hidden, 'details'])}; --json and --html show all."]
-    if any(rows["fails_within"]):
-        notes.append("⚑ fails a task even within the training length")
-    if any(rows["source"] == "second-hand"):
-        notes.append("≈ not checked against the authors' paper or code")
+    marks = "".join(signs(row) for _, row in rows.iterrows())
+    notes += [meaning for meaning in SIGNS.split("; ") if meaning[0] in marks]
     if incomplete := [printable(name) for name in board.rows[~board.rows["complete"]]["encoding"]]:
         notes.append(f"Encodings that lack a task: {', '.join(incomplete)}. See {status}")
     parts += [*(Text(note, style="dim") for note in notes), Text("\n" + verdict_text(board))]
