@@ -94,14 +94,10 @@ def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
 
 def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Card:
     """Measure the cost of one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
-    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        cpu, wall = time.process_time(), time.perf_counter()
-        costs = measure_costs(cls, rounds=rounds)
-        cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
-    finally:
-        torch.set_num_threads(threads)
+    cpu, wall = time.process_time(), time.perf_counter()
+    costs = measure_costs(cls, rounds=rounds)
+    cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
     return Card(
         costs=costs,
         suite=COST_SUITE,

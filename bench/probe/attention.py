@@ -94,7 +94,7 @@ def growth(subject: Subject) -> list[Value]:
         for layer, places in at_places(subject, length, 16, spread).items():
             for quantity, value in summary(places).items():
                 values.append(Value(quantity, value, length, layer))
-                if length >= subject.train_length:
+                if length >= subject.run.train_length:
                     points.setdefault((quantity, layer), {})[subject.task.tokens(length)] = value
     return values + [Value(f"slope of {name}", slope(own), layer=layer) for (name, layer), own in points.items()]
 
@@ -130,7 +130,7 @@ def similarity(subject: Subject) -> list[Value]:
     other = trained_subject(replace(subject.run, encoding=REFERENCE), subject.out)
     return [
         Value("divergence", float(divergences(p, q).min()), length, layer, at=f"{REFERENCE} seed {subject.run.seed}")
-        for length in dict.fromkeys((subject.train_length, subject.past))
+        for length in dict.fromkeys((subject.run.train_length, subject.past))
         for layer, (p, q) in enumerate(zip(read_rows(subject, length), read_rows(other, length), strict=False))
     ]
 

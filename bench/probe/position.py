@@ -29,7 +29,7 @@ CHUNK = 32
 def measure(subject: Subject) -> list[Value]:
     """The error by layer, of this model and of the untrained one, on sequences of length L and past it."""
     values, models = [], (subject.model, build_model(subject.run))
-    for length in dict.fromkeys((subject.train_length, subject.past)):
+    for length in dict.fromkeys((subject.run.train_length, subject.past)):
         examples = subject.examples(length, TRAINED + TESTED)
         start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
         counts = sizes if (sizes - start).max() >= start.max() else start - 1  # all tokens, or those before <sep>

@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from tasks import Examples, Task, unknown
 
 from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
 from .vary import Vary, derive
-from .yaml_config import EncodingName, Section, Unique, is_path, read_yaml, unique, validated, yaml_file, yaml_files
+from .yaml_config import EncodingName, Section, Unique, read_yaml, unique, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
 """Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
@@ -178,18 +177,6 @@ def is_shipped(name: str) -> bool:
     """Whether it is the name of a suite included in the package, or of a condition of one."""
     base, condition = split_condition(name)
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
-
-
-def suite_command(command: str, suite: str, out: Path = Path("runs")) -> str:
-    """A command to print, quoted for the shell: ``lprime status own.yaml --out r``.
-
-    Arguments:
-        suite: its name or path.
-        out: folder of the runs; the default one is not printed.
-    """
-    suite = suite if is_shipped(suite) or is_path(suite) or "+" in suite else f"{suite}.yaml"
-    words = ["lprime", command, suite, *([] if out == Path("runs") else ["--out", out])]
-    return shlex.join(map(str, words))
 
 
 def split_condition(name: str) -> tuple[str, str]:

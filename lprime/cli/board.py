@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Board, Json, OfSuite, Out, full_name, print_json
+from .options import Board, Json, OfSuite, Out, full_name, print_json, suite_command
 
 
 def board(
@@ -31,7 +31,7 @@ def board(
     from rich.console import Console
 
     from bench.runs.run import Run
-    from bench.suites.suite import is_shipped, load_suite, suite_command
+    from bench.suites.suite import is_shipped, load_suite
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.render.terminal import board_dict, print_board
     from leaderboard.results.frame import known_suites, suite_name
@@ -61,7 +61,7 @@ def board(
         print_json([board_dict(one) for one in boards])
     else:
         for one in boards:
-            print_board(one, suite_command("status", one.suite, out=out), Console())
+            print_board(one, suite_command("status", one.suite, out), Console())
 
 
 def compare(

@@ -131,10 +131,10 @@ def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
 
 def readable(item: dict[str, Any]) -> dict[str, Any]:
     """Names of family and ranking class as the board has them."""
-    from leaderboard.results.facts import class_title, family_title
+    from leaderboard.results.facts import CLASSES, FAMILIES
 
-    titles = {"family": family_title, "ranking": class_title}
-    return item | {key: title(item[key]) for key, title in titles.items() if key in item}
+    titles = {"family": FAMILIES, "ranking": CLASSES}
+    return item | {key: known.get(item[key], item[key]) for key, known in titles.items() if key in item}
 
 
 def find(name: str) -> list[dict[str, Any]]:
