@@ -74,7 +74,11 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
         os.replace(temporary, path)
         temporary = None
         if sync:
-            fsync(path.parent)  # the rename itself must reach the disk too
+            entries = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(entries)  # the rename itself must reach the disk too
+            finally:
+                os.close(entries)
     except OSError as error:
         raise NotWritten(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -107,12 +111,3 @@ def render(template: str, folder: Path = Path(__file__).parent, /, **values: obj
 
     options: dict[str, Any] = {"trim_blocks": True, "keep_trailing_newline": True, "undefined": StrictUndefined}
     return Environment(loader=FileSystemLoader(folder), **options).get_template(template).render(**values)
-
-
-def fsync(path: Path) -> None:
-    """Wait until a file, or the entries of a folder, are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,7 +4,7 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -260,16 +260,21 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
 
 
-def read_records(path: Path, kind: type[Record]) -> dict[str, Any]:
-    """Name → record, as ``write_records`` stores them; empty without the file.
+def read_json(path: Path | str, kind: Any, fault: str, advice: str) -> Any:
+    """The content of a JSON file, of a type that pydantic knows; None without the file.
 
     Raises:
-        InputError: a broken file.
+        InputError: a broken file, see ``reading``.
     """
-    if not path.exists():
-        return {}
-    with reading(path, f"does not hold {kind.__name__.lower()}s", "restore it from git, or delete it to measure them again"):
-        return TypeAdapter(dict[str, kind]).validate_json(path.read_bytes())  # type: ignore[valid-type]
+    with reading(path, fault, advice), suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
+        return TypeAdapter(kind).validate_json(file.read())
+    return None
+
+
+def read_records(path: Path, kind: Any) -> dict[str, Any]:
+    """Name → record, as ``write_records`` stores them; empty without the file."""
+    fault, advice = f"does not hold {kind.__name__.lower()}s", "restore it from git, or delete it to measure them again"
+    return read_json(path, dict[str, kind], fault, advice) or {}
 
 
 def write_records(path: Path, records: Mapping[str, Record]) -> None:

@@ -1,8 +1,9 @@
-"""All results as one tidy table: one row per run and test length. Equal runs give equal tables."""
+"""All results as one tidy table: one row per run and test length. Equal runs give equal tables. Numbers of probes likewise."""
 
 import csv
 import json
 import os
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,16 @@ import numpy as np
 import pandas as pd
 
 from bench.files import write_atomic
+from bench.probe.record import ProbeRecord, Value, file_of, read_record
+from bench.result import unless_damaged
 from leaderboard.results.columns import BY_LENGTH, TIDY, VERSION
 from leaderboard.stats.scores import length_weights, without_guessing
-from tasks import InputError
+from tasks import InputError, unknown
 
 FORMATS = (".csv", ".json", ".parquet")
 """Endings of files, which say the format."""
+NO_COLUMNS = ("format", "device", "note", "values", "seconds")
+"""Fields of a record of a probe that its table leaves out."""
 
 
 def tidy(runs: pd.DataFrame) -> pd.DataFrame:
@@ -89,3 +94,34 @@ def refuse_path(to: Path, force: bool) -> None:
         raise InputError(f"{to} is a folder; choose another --to")
     if os.path.lexists(to) and not force:
         raise InputError(f"{to} exists; choose another --to, or replace it with --force")
+
+
+def read_probes(out: Path, suites: Collection[str] | None = None) -> list[ProbeRecord]:
+    """The records of all runs, or of these suites' runs, by suite, task, encoding and seed. Damaged ones are skipped with a
+    warning ``Damaged``.
+
+    Raises:
+        InputError: there are none, or none of one of the suites.
+    """
+    paths = sorted(out.glob(f"*/*/*/seed-*/{file_of('*')}"))
+    records = [record for path in paths if (record := unless_damaged(read_record, path))]
+    if not records:
+        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
+    known = {record.suite for record in records}
+    for name in suites or ():
+        if name not in known:
+            raise unknown("suite with probes", name, known)
+    return [record for record in records if not suites or record.suite in suites]
+
+
+def probe_frame(records: Iterable[ProbeRecord]) -> pd.DataFrame:
+    """One row per number: the fields of its ``ProbeRecord`` and ``Value``, except that layers count from 1 as in figures.
+
+    Of hidden states (probe position), layer 0 is the input and n the end of the n-th layer.
+    """
+    own = [name for name in ProbeRecord.model_fields if name not in NO_COLUMNS]
+    rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in record.values]
+    frame = pd.DataFrame(rows, columns=[*own, *Value._fields])
+    frame = frame.astype({name: "Int64" for name in ("length", "layer", "head")} | {"value": float, "learning_rate": float})
+    frame.loc[frame["probe"] != "position", "layer"] += 1  # stored layers count from 0; of hidden states, 0 is the input
+    return frame

@@ -1,6 +1,5 @@
 """The cluster file (strict YAML): partition, account, size and setup of a site's jobs."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -90,16 +89,11 @@ class Cluster(Section):
         return "cuda" if self.gpus else "cpu"
 
 
-def example_clusters() -> dict[str, Path]:
-    """Name → file of the example clusters in the package."""
-    return yaml_files("slurm", "clusters")
-
-
 def load_cluster(name: str) -> Cluster:
     """Load a cluster file by its path, or a shipped example by its name.
 
     Raises:
         InputError: the file does not exist, is not YAML, or is not a valid cluster.
     """
-    path = yaml_file(name, "cluster", example_clusters())
+    path = yaml_file(name, "cluster", yaml_files("slurm", "clusters"))
     return validated(Cluster, read_yaml(path, "cluster", "partition and time_minutes"), f"cluster {path.name}")

@@ -114,11 +114,6 @@ def index_of(id: str) -> int:
     return int(index) if index.isdecimal() else UNSTARTED
 
 
-def own_job_id() -> str:
-    """Id of the job this process runs in. Not ``SLURM_JOB_ID``: in the last member of an array it is the id of the array."""
-    return f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
-
-
 def still_wanted(id: str) -> bool | None:
     """Whether a job that received a signal was preempted rather than cancelled; None if the controller does not answer.
 
@@ -126,9 +121,4 @@ def still_wanted(id: str) -> bool | None:
     """
     if not (answer := try_command("scontrol", "show", "job", id)):
         return None
-    return bool(re.search(r"PreemptTime=\d", answer) or re.search(r"JobState=(RUNNING|SIGNALING)", answer))
-
-
-def requeue_job(id: str) -> bool:
-    """Put a job back into the queue. Returns whether that succeeded."""
-    return try_command("scontrol", "requeue", id) is not None
+    return bool(re.search(r"PreemptTime=\d|JobState=(RUNNING|SIGNALING)", answer))

@@ -119,7 +119,9 @@ class JobWorker:
         for other in END_SIGNALS:
             signal.signal(other, signal.SIG_IGN)  # SLURM signals again when a job is requeued
         self.pool.stop()
-        id, why = commands.own_job_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
+        # Not SLURM_JOB_ID: in the last member of an array it is the id of the array.
+        id = f"{os.environ['SLURM_ARRAY_JOB_ID']}_{os.environ['SLURM_ARRAY_TASK_ID']}"
+        why = "the time limit is near" if number == signal.SIGUSR2 else "preempted"
         while True:
             wanted = commands.still_wanted(id)
             if wanted is False:
@@ -127,7 +129,7 @@ class JobWorker:
                 sys.exit(128 + number)
             if number == signal.SIGUSR2 and not self.progressed and self.start >= GIVE_UP_AT_START:
                 sys.exit(self.give_up(NOWHERE))
-            if wanted and commands.requeue_job(id):
+            if wanted and commands.try_command("scontrol", "requeue", id) is not None:
                 say(f"{why}: saved, and back into the queue")
                 sys.exit(128 + number)
             if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container

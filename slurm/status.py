@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -107,10 +107,9 @@ class Queue:
 
     def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
-        submitted = [Run(self.suite, *key) for key in self.latest]
-        statuses = self.statuses(dict.fromkeys([*plan_runs(self.suite), *submitted]), out)
-        others = [run for run in runs_on_disk(self.suite, out) if run not in statuses]
-        return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
+        asked = dict.fromkeys([*plan_runs(self.suite), *(Run(self.suite, *key) for key in self.latest)])
+        found = {run: self.status(run, out) for run in (*asked, *runs_on_disk(self.suite, out))}
+        return {run: status for run, status in found.items() if run in asked or status.state != "missing"}
 
     @cached_property
     def accounted(self) -> dict[JobKey, JobInfo]:
@@ -132,9 +131,6 @@ class Queue:
         if job := self.latest.get(run.key):
             info = self.accounted.get(job) or self.accounted.get((job[0], UNSTARTED))
         return Status(state, info, reason=end_reason(info) if info else "")
-
-    def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
-        return {run: self.status(run, out) for run in runs}
 
 
 def end_reason(job: JobInfo) -> str:
@@ -194,8 +190,7 @@ def state_table(statuses: dict[Run, Status]) -> str:
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run, status in statuses.items():
         cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
-    asked = {task for _, task in cells}
-    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks if spec.task in asked]
+    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks]
     lines = dict.fromkeys(line for line, _ in cells)
     table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
     return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")

@@ -48,7 +48,8 @@ def new_registry() -> Iterator[None]:
     from bench.runs.shared_training import trained_as
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "loaded", registry.Loaded())
+        for name in ("loaded", "files", "sources"):
+            patch.setattr(registry, name, {})
         patch.setattr(tasks, "added", {})
         trained_as.cache_clear()
         yield

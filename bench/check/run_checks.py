@@ -1,6 +1,7 @@
 """Run the checks in one process, in a sandbox if there is one. ``serve`` is the work of that process."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,22 +38,20 @@ def check_encoding(
     reference: str,
     on_finding: Callable[[CheckOutcome], None] = lambda finding: None,
     sandbox: bool | None = None,
-    say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Check one encoding, or one task.
 
     Arguments:
         reference: a name or a file; see ``get_encoding`` and ``get_task`` of ``bench.plugins.registry``.
         on_finding: called with each finding as it arrives.
-        sandbox: False runs the code with the caller's rights; None does so where there is no sandbox.
-        say: called with a line if the code runs without a sandbox though that was not asked for.
+        sandbox: False runs the code with the caller's rights; None does so where there is no sandbox, and says so on stderr.
 
     Raises:
         InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
     start, checks, readable = time.monotonic(), load_checks(), plugin_paths(reference)
     if sandbox is None and (fault := sandbox_fault()):
-        say(f"without a sandbox, so the code has your rights: {fault}")
+        print(f"without a sandbox, so the code has your rights: {fault}", file=sys.stderr)
         sandbox = False
     code = Code(reference, readable, sandbox is False, TIME_LIMIT_S, MEMORY_LIMIT_GIB)
     header: dict[str, Any] = {}

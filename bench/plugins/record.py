@@ -16,10 +16,9 @@ def encoding_record(cls: type[Encoding]) -> EncodingRecord:
         InputError: a field of its ``info`` has a wrong type, or a setting has a value that JSON does not have.
     """
     info = cls.info
-    copied = ("name", "family", "ranking", "year", "title", "link", "source", "lengths")
     try:
         return EncodingRecord(
-            **{field: getattr(info, field) for field in copied},
+            **{field: value for field, value in vars(info).items() if field in EncodingRecord.model_fields},
             stage_share=cls.stage.share if cls.stage else None,
             settings=settings(cls),
             source_sha256=source_hash(cls),

@@ -17,7 +17,7 @@ import keyword
 import os
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -47,18 +47,11 @@ class Plugin:
     """How another process finds it; None for an installed plugin, which is found by its name."""
 
 
-@dataclass
-class Loaded:
-    """Plugins loaded by this process."""
-
-    plugins: dict[str, Plugin] = field(default_factory=dict)
-    """By name. No encoding has the name of a task."""
-    files: dict[Path, ModuleType] = field(default_factory=dict)
-    sources: dict[str, dict[str, bytes]] = field(default_factory=dict)
-    """Module → its files as they were when loaded: path, relative to the folder that contains all of them → content."""
-
-
-loaded = Loaded()
+loaded: dict[str, Plugin] = {}
+"""Name → plugin that this process has loaded. No encoding has the name of a task."""
+files: dict[Path, ModuleType] = {}
+sources: dict[str, dict[str, bytes]] = {}
+"""Module → its files as they were when loaded: path, relative to the folder that contains all of them → content."""
 
 
 def get_encoding(name: str) -> type[Encoding]:
@@ -68,9 +61,9 @@ def get_encoding(name: str) -> type[Encoding]:
         InputError: an unknown name or setting, with the nearest match; a plugin that cannot be loaded.
     """
     own_names = map_references(name, lambda reference: load_reference(reference).info.name)
-    for installed in entry_points().keys() & {*re.findall(r"\w+", own_names)} - classes().keys() - loaded.plugins.keys():
+    for installed in entry_points().keys() & {*re.findall(r"\w+", own_names)} - classes().keys() - loaded.keys():
         load_installed(installed)
-    plugins = {plugin: one.cls for plugin, one in loaded.plugins.items() if issubclass(one.cls, Encoding)}
+    plugins = {plugin: one.cls for plugin, one in loaded.items() if issubclass(one.cls, Encoding)}
     known = dict.fromkeys(entry_points(), Encoding) | plugins | classes()  # those that are not loaded are not in this name
     if (base := own_names.partition("(")[0]) not in known and os.path.isfile(file := f"{os.path.splitext(base)[0]}.py"):
         raise unknown("encoding", base, [file])
@@ -122,15 +115,15 @@ def load_module(place: str, noun: str = "plugin") -> ModuleType:
         InputError: the file cannot be read, with the nearest match; or it raises an error.
     """
     given, path = Path(place), Path(place).resolve()
-    if path in loaded.files:
-        return loaded.files[path]
+    if path in files:
+        return files[path]
     try:
         content = given.read_bytes()
     except OSError as error:
         near = get_close_matches(given.name, [p.name for p in given.parent.glob("*.py") if p.name != given.name], 1)
         hint = f"; did you mean {str(given.with_name(near[0]))!r}?" if near else ""
         raise InputError(f"cannot read {noun} {given}: {error.strerror or error}{hint}") from None
-    module = ModuleType(f"lprime_plugin_{len(loaded.sources)}_{path.stem}")
+    module = ModuleType(f"lprime_plugin_{len(sources)}_{path.stem}")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
     try:
@@ -138,7 +131,7 @@ def load_module(place: str, noun: str = "plugin") -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
         raise plugin_error(str(path), error) from error
-    loaded.files[path], loaded.sources[module.__name__] = module, {path.name: content}
+    files[path], sources[module.__name__] = module, {path.name: content}
     return module
 
 
@@ -172,11 +165,11 @@ def register(plugin: Plugin, kind: type = Encoding) -> Any:
     """
     cls = validate_class(plugin.cls, plugin.origin, kind)
     name = own_name(cls)
-    rival = loaded.plugins.get(name)
+    rival = loaded.get(name)
     other = rival.origin if rival and rival.cls is not cls else distributions(name, kind) if plugin.reference else ""
     if other:
         raise InputError(f"two plugins are named {name!r}: {other} and {plugin.origin}; rename one")
-    loaded.plugins.setdefault(name, plugin)
+    loaded.setdefault(name, plugin)
     source_of(cls.__module__)
     if kind is Task:
         tasks.added[name] = cls
@@ -258,13 +251,13 @@ def load_installed(name: str, kind: type = Encoding) -> Any:
 def references(cls: type[Encoding]) -> tuple[str, ...]:
     """The files that another process must load before it can find an encoding by name, wrapped encodings included."""
     inner = references(cls.inner) if issubclass(cls, Wrapper) and cls.inner is not Encoding else ()
-    outer = tuple(p.reference for p in loaded.plugins.values() if p.reference and p.cls in cls.__mro__)
+    outer = tuple(p.reference for p in loaded.values() if p.reference and p.cls in cls.__mro__)
     return tuple(dict.fromkeys(outer + inner))
 
 
 def source_of(module: str) -> dict[str, bytes]:
-    """Return the files of a plugin's module, see ``Loaded.sources``; of an installed one, the files of its package."""
-    if module not in loaded.sources:
-        root, files = package_files(module)
-        loaded.sources[module] = {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
-    return loaded.sources[module]
+    """Return the files of a plugin's module, see ``sources``; of an installed one, the files of its package."""
+    if module not in sources:
+        root, own = package_files(module)
+        sources[module] = {file.relative_to(root).as_posix(): file.read_bytes() for file in own}
+    return sources[module]

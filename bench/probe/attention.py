@@ -28,7 +28,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from bench.encodings import At, Encoding, Wrapper
+from bench.encodings import At, hooks
 from bench.encodings.attention import masked_softmax, scores
 from bench.training.model import Decoder
 
@@ -45,13 +45,6 @@ Use = Callable[[int, Float[Tensor, "B H T T"] | None, Float[Tensor, "B H T d"]],
 attention itself; and the heads' outputs, before they are mixed."""
 
 
-def replaces_attention(encoding: Encoding) -> bool:
-    """Whether an encoding computes its attention itself (``Encoding.attend``)."""
-    while isinstance(encoding, Wrapper) and type(encoding).attend is Wrapper.attend:
-        encoding = encoding.base
-    return type(encoding).attend is not Encoding.attend
-
-
 @torch.inference_mode()
 def read_attention(
     model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None, use: Use
@@ -61,11 +54,11 @@ def read_attention(
     Arguments:
         announced_length, generator: see ``Decoder.forward``.
     """
-    encoding, attend = model.encoding, model.encoding.attend
+    encoding, attend, own = model.encoding, model.encoding.attend, "attend" in hooks(type(model.encoding))
 
     def reading(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
         out = attend(q, k, v, bias, at)
-        use(at.layer, None if replaces_attention(encoding) else masked_softmax(scores(q, k, encoding.setup), bias, at), out)
+        use(at.layer, None if own else masked_softmax(scores(q, k, encoding.setup), bias, at), out)
         return out
 
     model.eval()
@@ -101,7 +94,7 @@ def growth(subject: Subject) -> list[Value]:
         for layer, places in at_places(subject, length, 16, spread).items():
             for quantity, value in summary(places).items():
                 values.append(Value(quantity, value, length, layer))
-                if length >= subject.train_length:
+                if length >= subject.run.train_length:
                     points.setdefault((quantity, layer), {})[subject.task.tokens(length)] = value
     return values + [Value(f"slope of {name}", slope(own), layer=layer) for (name, layer), own in points.items()]
 
@@ -137,7 +130,7 @@ def similarity(subject: Subject) -> list[Value]:
     other = trained_subject(replace(subject.run, encoding=REFERENCE), subject.out)
     return [
         Value("divergence", float(divergences(p, q).min()), length, layer, at=f"{REFERENCE} seed {subject.run.seed}")
-        for length in dict.fromkeys((subject.train_length, subject.past))
+        for length in dict.fromkeys((subject.run.train_length, subject.past))
         for layer, (p, q) in enumerate(zip(read_rows(subject, length), read_rows(other, length), strict=False))
     ]
 

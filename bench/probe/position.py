@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from bench.runs.run_training import build_model
 from bench.training.model import Block, Decoder
-from tasks import Examples
 
 from .record import Value
 from .subject import Subject, as_tokens
@@ -30,9 +29,10 @@ CHUNK = 32
 def measure(subject: Subject) -> list[Value]:
     """The error by layer, of this model and of the untrained one, on sequences of length L and past it."""
     values, models = [], (subject.model, build_model(subject.run))
-    for length in dict.fromkeys((subject.train_length, subject.past)):
+    for length in dict.fromkeys((subject.run.train_length, subject.past)):
         examples = subject.examples(length, TRAINED + TESTED)
-        counts = counted_tokens(examples)
+        start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
+        counts = sizes if (sizes - start).max() >= start.max() else start - 1  # all tokens, or those before <sep>
         width = int(counts.max())
         states = []
         for model in models:
@@ -68,12 +68,6 @@ def read_states(
         for hook in hooks:
             hook.remove()
     return torch.stack([state.reshape(*tokens.shape, -1) for state in states])
-
-
-def counted_tokens(examples: Examples) -> Int[Tensor, " N"]:
-    """How many tokens of each example count: those before ``<sep>``, or all if the answer is longer than the prompt."""
-    start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
-    return start - 1 if int(start.max()) > int((sizes - start).max()) else sizes
 
 
 def probe_errors(states: Float[Tensor, "S N T D"], inside: Bool[Tensor, "N T"], trained: int) -> Float[Tensor, " S"]:

@@ -1,10 +1,9 @@
 """The numbers of one probe of one run, ``probe-<name>.json`` in the run's folder."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from bench.result import Record, reading
+from bench.result import Record, read_json
 
 
 class Value(NamedTuple):
@@ -62,7 +61,4 @@ def read_record(path: Path) -> ProbeRecord | None:
     Raises:
         InputError: the file is damaged.
     """
-    with reading(path, "is not a whole probe", "delete it to measure it again"):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return ProbeRecord.model_validate_json(path.read_bytes())
-        return None
+    return read_json(path, ProbeRecord, "is not a whole probe", "delete it to measure it again")

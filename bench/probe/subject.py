@@ -35,22 +35,17 @@ class Subject:
         return self.run.recipe_suite.make_task(self.run.task)
 
     @property
-    def train_length(self) -> int:
-        """L."""
-        return self.run.train_length
-
-    @property
     def past(self) -> int:
         """A length past L: 2 L, or the longest test length."""
-        return min(2 * self.train_length, self.task.longest)
+        return min(2 * self.run.train_length, self.task.longest)
 
     @property
     def lengths(self) -> list[int]:
         """At most six of the test lengths: L, the longest, and some between them, evenly spaced in log l; and one below L."""
         tested = np.array(self.run.recipe_suite.test_lengths(self.run.task))
-        wanted = np.geomspace(self.train_length, tested[-1], MOST_LENGTHS - 1)
+        wanted = np.geomspace(self.run.train_length, tested[-1], MOST_LENGTHS - 1)
         chosen = {int(tested[np.abs(np.log(tested / length)).argmin()]) for length in wanted}
-        below = tested[tested < self.train_length]
+        below = tested[tested < self.run.train_length]
         return sorted(chosen | {int(n) for n in below[-1:]})
 
     def examples(self, length: int, count: int) -> Examples:

@@ -48,12 +48,11 @@ def save_checkpoint(
     write_atomic(folder / name, save(tensors, metadata))
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState]:
-    """The tensors, identity and training state of a file.
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState] | None:
+    """The tensors, identity and training state of a file; None if there is none, or it is damaged.
 
     Raises:
-        ValueError: it is damaged.
-        OSError: it cannot be read.
+        InputError: it cannot be read.
     """
     try:
         with safe_open(path, "pt") as file:
@@ -61,11 +60,13 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         identity, text = metadata["identity"], metadata["state"]
         if metadata["digest"] != checksum(tensors, identity, text):
-            raise ValueError("its content does not match its checksum")
+            return None
         state = TrainingState(**json.loads(text))
         state.loss = [(step, loss) for step, loss in state.loss]
-    except (SafetensorError, KeyError, TypeError) as error:
-        raise ValueError(str(error)) from None
+    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
+        return None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
     return tensors, identity, state
 
 
@@ -85,14 +86,9 @@ def load_checkpoint(
         InputError: the file cannot be read, or holds the weights of a finished run that was trained otherwise.
     """
     path = folder / name
-    try:
-        tensors, found, state = read_checkpoint(path)
-    except FileNotFoundError:
+    if not (content := read_checkpoint(path)):
         return None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    except ValueError:
-        return None
+    tensors, found, state = content
     if from_anywhere and json.loads(found)[:-2] == json.loads(identity)[:-2]:
         found = identity
     if found != identity and name == WEIGHTS and (folder / RESULT).exists():

@@ -3,6 +3,7 @@
 import math
 import os
 import platform
+import re
 import subprocess
 from contextlib import suppress
 from functools import cache
@@ -93,12 +94,9 @@ def device_name(device: "torch.device") -> str:
         import torch
 
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    return f"cpu ({model})"
+    info = Path("/proc/cpuinfo")  # of Linux
+    model = re.search(r"^model name\s*:\s*(.*\S)", info.read_text() if info.exists() else "", re.MULTILINE)
+    return f"cpu ({model[1] if model else platform.machine()})"
 
 
 @cache

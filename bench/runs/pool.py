@@ -80,10 +80,6 @@ class LocalPool:
     out: Path = field(default=Path("runs"), init=False)
     on_event: Callable[[Event], None] = field(default=lambda event: None, init=False)
 
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise InputError(f"workers must be 1 or more, got {self.workers}")
-
     def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
         """What ``execute`` would run, as lines of text; the runs are of one suite. Nothing is written."""
         found, name = estimate(runs, out, self.device), runs[0].suite.name

@@ -17,7 +17,6 @@ Its state is read from the files in its folder and nowhere else.
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from bench.files import NotWritten, write_atomic
-from bench.result import RESULT, Result, read_result, reading, run_path
+from bench.result import RESULT, Result, read_json, read_result, run_path
 from bench.suites.parts import MOST_SEED, Recipe
 from bench.suites.suite import Suite
 from tasks import InputError, catalogue, find, source_sha256
@@ -180,12 +179,9 @@ class Run:
         Raises:
             InputError: the file is damaged.
         """
-        path = f"{out}/{self.path}/{FAILURE}"
-        advice = "delete it to run it again"
-        with reading(path, "is not a failure report", advice), suppress(FileNotFoundError), open(path, "rb") as file:
-            failure = Failure.model_validate_json(file.read())
-            return failure if failure.fingerprint in ("", self.suite.fingerprint) else None
-        return None
+        file = f"{out}/{self.path}/{FAILURE}"
+        failure = read_json(file, Failure, "is not a failure report", "delete it to run it again")
+        return failure if failure and failure.fingerprint in ("", self.suite.fingerprint) else None
 
     def standing(self, out: Path) -> "Standing":
         """How the run stands, read from its folder; ``unreadable`` if ``result`` or ``failure`` cannot be used."""

@@ -100,7 +100,7 @@ class TaskSpec(Section):
 
         task, settings = registry.get_task(given)
         found = {"task": task.name, "variant": next(iter(task.variants)), "settings": settings}
-        if plugin := registry.loaded.plugins.get(task.name):
+        if plugin := registry.loaded.get(task.name):
             found |= {"file": plugin.reference or "", "source_sha256": source_hash(task)}
             if content.get("source_sha256", found["source_sha256"]) != found["source_sha256"]:
                 raise ValueError(f"the source of task {task.name} changed after this run was asked for; ask again")

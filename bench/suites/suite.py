@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from tasks import Examples, Task, unknown
 
 from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
 from .vary import Vary, derive
-from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
+from .yaml_config import EncodingName, Section, Unique, read_yaml, unique, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
 """Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
@@ -42,12 +41,12 @@ class Suite(Section):
     test_examples: Size
     """Number of test examples at each length."""
     test_seed: Seed
-    seeds: Annotated[list[Seed], Field(min_length=1)]
-    encodings: Annotated[list[EncodingName], Field(min_length=1)]
+    seeds: Annotated[list[Seed], Field(min_length=1), Unique]
+    encodings: Annotated[list[EncodingName], Field(min_length=1), Unique]
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
     score: Literal["exact", "exact+token", "bits"] = "exact"
     """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
-    learning_rates: list[Annotated[float, Field(gt=0)]] = []
+    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Unique] = []
     """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
     blocks: list[Block] = []
     """Seed s has block s mod the number of blocks, so every encoding meets the same ones. Empty: all seeds are alike."""
@@ -57,8 +56,7 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
-        refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
+        unique([spec.task for spec in self.tasks])
         for spec in self.tasks:
             tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
             if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:
@@ -179,18 +177,6 @@ def is_shipped(name: str) -> bool:
     """Whether it is the name of a suite included in the package, or of a condition of one."""
     base, condition = split_condition(name)
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
-
-
-def suite_command(command: str, suite: str, out: Path = Path("runs")) -> str:
-    """A command to print, quoted for the shell: ``lprime status own.yaml --out r``.
-
-    Arguments:
-        suite: its name or path.
-        out: folder of the runs; the default one is not printed.
-    """
-    suite = suite if is_shipped(suite) or is_path(suite) or "+" in suite else f"{suite}.yaml"
-    words = ["lprime", command, suite, *([] if out == Path("runs") else ["--out", out])]
-    return shlex.join(map(str, words))
 
 
 def split_condition(name: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from tasks import unknown
 
 from .parts import Seed
-from .yaml_config import EncodingName, Section, refuse_duplicates
+from .yaml_config import EncodingName, Section, Unique
 
 RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
 MODEL = ("layers", "width")
@@ -38,16 +38,14 @@ FACTOR = re.compile(r"x[0-9]{1,9}(\.[0-9]+)?")
 class Vary(Section):
     """The conditions of a suite, and the encodings and seeds that run under each."""
 
-    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000)]
-    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000)]
+    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000), Unique]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000), Unique]
     conditions: Annotated[
-        dict[str, Annotated[list[int | float | str], Field(min_length=1, max_length=20)]], Field(min_length=1)
+        dict[str, Annotated[list[int | float | str], Field(min_length=1, max_length=20), Unique]], Field(min_length=1)
     ]
 
     @model_validator(mode="after")
     def known_fields(self) -> "Vary":
-        conditions = {f"conditions.{field}": values for field, values in self.conditions.items()}
-        refuse_duplicates({"encodings": self.encodings, "seeds": self.seeds, **conditions})
         for field, values in self.conditions.items():
             if field not in FIELDS:
                 raise unknown("field in vary.conditions", field, FIELDS)

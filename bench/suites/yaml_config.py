@@ -3,14 +3,14 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.result import first_fault
 from tasks import InputError, unknown
@@ -37,19 +37,15 @@ class Section(BaseModel):
         return content
 
 
-def refuse_duplicates(lists: Mapping[str, Sequence[Hashable]]) -> None:
-    """Refuse an entry that is in a list twice.
+def unique(entries: list) -> list:
+    """The entries of a list; raises ``ValueError`` if one is in it twice."""
+    for entry, count in Counter(entries).items():
+        if count > 1:
+            raise ValueError(f"duplicate {entry!r}")
+    return entries
 
-    Arguments:
-        lists: name of each list, for messages → its entries.
 
-    Raises:
-        ValueError: the first such entry.
-    """
-    for name, entries in lists.items():
-        for entry, count in Counter(entries).items():
-            if count > 1:
-                raise ValueError(f"{name}: duplicate {entry!r}")
+Unique = AfterValidator(unique)
 
 
 def yaml_files(package: str, folder: str) -> dict[str, Path]:

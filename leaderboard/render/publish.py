@@ -21,10 +21,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 import tasks
-from bench.result import reading
+from bench.result import read_json
 from leaderboard.results.file_names import IMAGES, LINES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
@@ -120,8 +118,8 @@ def check_rendered(folder: Path) -> str:
         InputError: files differ (the message names the first), or the store is broken or empty.
     """
     pages, results = page_files(Published(folder)), result_hashes(folder)
-    with reading(folder / MANIFEST, "was not written by `lprime publish`", "delete it and publish again"):
-        written = TypeAdapter(dict[str, str]).validate_json((folder / MANIFEST).read_bytes())
+    manifest, fault = folder / MANIFEST, "was not written by `lprime publish`"
+    written = read_json(manifest, dict[str, str], fault, "delete it and publish again") or {}
     expected, faults = written | {path: short_sha256(text.encode()) for path, text in pages.items()}, []
     paths = expected.keys() | results.keys() | rendered_files(folder)
     for path in sorted(paths, key=lambda path: (not path.startswith(f"{RESULTS}/"), path != README, path)):

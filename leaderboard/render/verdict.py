@@ -114,13 +114,12 @@ def needs(board: Board) -> list[Need]:
         else:
             note = f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:
-            told = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
-            told = told.sort_values(f"score.{task}", ascending=False).head(NAMED)
-            note = f"all stop by {farthest} L{', unless told what tokens mean' if len(told) else ''}"
-            found.append(Need(task, need, list(told["encoding"]), span_of(told["step_time"]), note))
+            chosen = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
+            chosen = chosen.sort_values(f"score.{task}", ascending=False).head(NAMED)
+            note = f"all stop by {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"
         else:
-            close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
-            found.append(Need(task, need, list(close["encoding"]), span_of(close["step_time"]), note))
+            chosen = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
+        found.append(Need(task, need, list(chosen["encoding"]), span_of(chosen["step_time"]), note))
     rows = every[every["text"].notna()].sort_values("text")
     if len(rows):
         close = rows[rows["text"] <= rows["text"].iloc[0] + CLOSE].head(NAMED)

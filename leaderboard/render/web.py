@@ -17,7 +17,7 @@ import tasks
 from bench.files import write_atomic
 from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
-from leaderboard.results.facts import class_title, fact, family_title, source_file
+from leaderboard.results.facts import FAMILIES, class_title, fact, source_file
 from leaderboard.results.frame import published_suites, read_published
 from leaderboard.stats.rows import LOCAL, Board, newest_runs
 from leaderboard.stats.scores import cells
@@ -155,7 +155,8 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
     about |= {"formula": cls.info.formula, "beyond L": cls.info.past} if cls else {}
     about |= {"fails within L": row["fails_within"], "paper": f"{printable(row['title'])}, {row['year']}"}
     about |= {title: fact(name, field) for field, title in FACTS.items()} | {"our code": source_file(name)}
-    about |= {"family": family_title(row["family"]), "compared with": row["source"], "length settings": row["lengths"]}
+    about |= {"family": FAMILIES.get(row["family"], row["family"]), "compared with": row["source"]}
+    about |= {"length settings": row["lengths"]}
     return {
         "score": row["score"],
         "step_time": row["step_time"],

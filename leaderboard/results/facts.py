@@ -68,9 +68,5 @@ CLASSES = {
 """Ranking class → heading of its table."""
 
 
-def family_title(name: str) -> str:
-    return FAMILIES.get(name, name)
-
-
 def class_title(name: str) -> str:
     return CLASSES.get(name, f"Ranking class {name}")

@@ -104,8 +104,8 @@ def references_of(*given: AnyEncoding | AnyTask) -> list[str]:
     Raises:
         InputError: not an encoding or a task, or a class whose source is not known.
     """
-    registry.loaded.plugins.clear()
-    registry.loaded.files.clear()
+    registry.loaded.clear()
+    registry.files.clear()
     trained_as.cache_clear()
     return [str(one) if isinstance(one, str | Path) else reference_of(one) for one in given]
 

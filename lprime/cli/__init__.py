@@ -11,12 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from .author import check, new, submit
-from .board import board
-from .compare import compare
+from .board import board, compare, publish
 from .export import data, export
-from .probe import probe
-from .publish import publish
-from .reproduce import reproduce
+from .probe import probe, reproduce
 from .run import run, status
 from .show import show, show_list
 

@@ -1,6 +1,5 @@
 """``lprime new``, ``check`` and ``submit``: an encoding or a task of your own, from a template to a pull request."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -56,12 +55,7 @@ def check(
         if finding.status != "not run" and not as_json:
             print("\n".join(map(printable, finding.lines())), flush=True)
 
-    report = check_encoding(
-        found.reference if found else encoding,
-        on_finding=print_finding,
-        sandbox=sandbox,
-        say=lambda text: print(text, file=sys.stderr),
-    )
+    report = check_encoding(found.reference if found else encoding, print_finding, sandbox)
     if as_json:
         print_json(report.model_dump(mode="json"))
         return int(not report.passed)

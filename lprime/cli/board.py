@@ -1,4 +1,4 @@
-"""``lprime board``: the leaderboard of a suite, from results."""
+"""``lprime board``, ``compare`` and ``publish``: the leaderboard of a suite, two of its rows, and its published files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Board, Json, Out, print_json
+from .options import Board, Json, OfSuite, Out, full_name, print_json, suite_command
 
 
 def board(
@@ -31,7 +31,7 @@ def board(
     from rich.console import Console
 
     from bench.runs.run import Run
-    from bench.suites.suite import is_shipped, load_suite, suite_command
+    from bench.suites.suite import is_shipped, load_suite
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.render.terminal import board_dict, print_board
     from leaderboard.results.frame import known_suites, suite_name
@@ -61,4 +61,75 @@ def board(
         print_json([board_dict(one) for one in boards])
     else:
         for one in boards:
-            print_board(one, suite_command("status", one.suite, out=out), Console())
+            print_board(one, suite_command("status", one.suite, out), Console())
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="An encoding with results.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    suite: OfSuite = "small",
+    out: Out = Path("runs"),
+    published: Annotated[
+        bool, typer.Option("--published", help="Prefer published results to your runs, also where you have runs.")
+    ] = False,
+    board: Board = PUBLISHED,
+    as_json: Json = False,
+) -> None:
+    """Say which of two encodings is better, with the interval of the difference and its p.
+
+    They are yours, published ones, or one of each: an encoding of which you have no runs is read from the published board;
+    next to it, yours is marked (local).
+    """
+    from rich.console import Console
+
+    from leaderboard.render.published import joint_board, local_board
+    from leaderboard.render.terminal import comparison, print_comparison
+    from leaderboard.results.frame import published_suites, read_local, suite_name
+    from leaderboard.stats.rows import LOCAL
+
+    folder = published_folder(board)
+    name, shown = suite_name(suite, out, folder), [full_name(a), full_name(b)]
+    if not published and (name not in published_suites(folder) or {*shown} <= {*read_local(out, name)["encoding"]}):
+        rows = local_board(name, out)
+    else:
+        rows = joint_board(name, out, folder)
+        known, marks = set(rows.encodings), ("", LOCAL) if published else (LOCAL, "")
+        shown = [next((one + mark for mark in marks if one + mark in known), one) for one in shown]
+    found = comparison(rows, *shown)
+    if as_json:
+        print_json(found)
+    else:
+        print_comparison(found, Console())
+
+
+def publish(
+    suite: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="The suite to publish; without it, only render again.")
+    ] = None,
+    out: Out = Path("runs"),
+    to: Board = PUBLISHED,
+    encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
+    measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
+) -> None:
+    """Publish a suite's finished runs, and render the board."""
+    from bench.measure import Card
+    from bench.measure.measure import new_card
+    from bench.result import read_records, write_records
+    from leaderboard.render.publish import render_published
+    from leaderboard.results.file_names import RESULTS
+    from leaderboard.results.frame import read_published, suite_name
+    from leaderboard.results.store import CARDS
+    from leaderboard.results.store import publish as publish_runs
+    from tasks import plural
+
+    if suite is not None:
+        name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
+        added, before = publish_runs(name, out, to, chosen)
+        print(f"{name}: {plural(added, 'run')} added, {before} published before")
+        cards = read_records(to / RESULTS / CARDS, Card)
+        for one in sorted(set(read_published(to)["encoding"])) if measure else ():
+            if card := new_card(one, cards.get(one)):
+                cards[one] = card
+                write_records(to / RESULTS / CARDS, cards)  # measuring all takes minutes, and may be interrupted
+    changed = render_published(to)
+    print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")

@@ -26,9 +26,8 @@ def export(
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> None:
     """Write all results as one tidy table, with one row per run and test length."""
-    from leaderboard.export import refuse_path, tidy, write_results_hub, write_table
+    from leaderboard.export import probe_frame, read_probes, refuse_path, tidy, write_results_hub, write_table
     from leaderboard.results.frame import read_runs, suite_name
-    from leaderboard.results.probes import probe_frame, read_probes
     from tasks import InputError, plural
 
     place = to or hub

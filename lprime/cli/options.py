@@ -87,6 +87,15 @@ def command_line(*words: object) -> str:
     return shlex.join(["lprime", *map(str, words)])
 
 
+def suite_command(command: str, suite: str, out: Path) -> str:
+    """A command about a suite, by its name or path; the default folder of the runs is not in it."""
+    from bench.suites.suite import is_shipped
+    from bench.suites.yaml_config import is_path
+
+    suite = suite if is_shipped(suite) or is_path(suite) or "+" in suite else f"{suite}.yaml"
+    return command_line(command, suite, *([] if out == Path("runs") else ["--out", out]))
+
+
 def print_json(value: Any) -> None:
     """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)

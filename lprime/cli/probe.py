@@ -1,13 +1,18 @@
-"""``lprime probe``: what trained models do inside."""
+"""``lprime probe``: what trained models do inside. ``lprime reproduce``: published findings, and our numbers next to theirs."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaderboard import PUBLISHED, published_folder
+
 from .options import Encodings, Json, Out, Seeds, Tasks, Workers, print_json, try_encodings
 
 if TYPE_CHECKING:
+    from bench.findings.finding import Finding, Outcome
+    from bench.findings.verdict import Judgement
     from bench.runs.progress import Progress
     from bench.runs.run import Run
 
@@ -71,3 +76,115 @@ def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: b
     with (progress := Progress(todo)):
         pool.execute(todo, out, progress.on_event)
     return progress
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show runs, minutes and planned power.")] = False,
+    workers: Workers = None,
+    out: Out = Path("runs"),
+    as_json: Json = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Add the outcomes to the published board.")] = False,
+) -> int:
+    """Run findings of the literature and compare our numbers with the published ones.
+
+    Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
+    reproduced.
+    """
+    from bench.findings.finding import OUTCOMES, Outcome, load_finding, shipped_findings
+    from bench.findings.verdict import NOT, forest, verdict_of
+    from bench.result import read_records, write_records
+    from tasks import InputError
+
+    place = PUBLISHED / "results" / OUTCOMES
+    if publish and not names:
+        raise InputError("expected names of findings with --publish")
+    if publish and not place.parent.is_dir():
+        raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
+    found = [load_finding(name) for name in names] if names else shipped_findings()
+    if dry_run:
+        show_plan(found, out)
+        return 0
+    known = read_records(published_folder() / "results" / OUTCOMES, Outcome) if not names else {}
+    known |= read_records(out / OUTCOMES, Outcome)
+    rows = []
+    for finding in found:
+        if names:
+            known[finding.name] = measure(finding, out, workers)
+            for path in [out / OUTCOMES] + [place] * publish:
+                write_records(path, read_records(path, Outcome) | {finding.name: known[finding.name]})
+        outcome = known.get(finding.name)
+        judgement = verdict_of(finding, outcome)
+        row = {"name": finding.name, "claim": finding.claim, "source": finding.source.paper, "minutes": finding.minutes}
+        row |= asdict(judgement) | {"forest": forest(judgement.whole), "samples": outcome.samples if outcome else {}}
+        rows.append(row)
+        if not as_json:
+            print(f"{row['forest']}  {finding.name}: {judgement.verdict}" + f" ({judgement.why})" * bool(judgement.why))
+        if names and not as_json:
+            show(finding, judgement)
+    if as_json:
+        print_json(rows)
+    return int(bool(names) and any(row["verdict"] == NOT for row in rows))
+
+
+def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
+    """Make the missing runs of a finding, and collect the numbers.
+
+    Raises:
+        InputError: a run failed.
+    """
+    import torch
+
+    from bench.findings.finding import Outcome
+    from bench.findings.reading import Reading
+    from bench.probe.measure import measure_runs
+    from bench.runs.devices import current_commit
+    from bench.runs.run import now, plan_runs
+    from tasks import InputError
+
+    torch.set_num_threads(1)  # as in the workers
+    found: dict[str, list] = {}
+    seconds = 0.0
+    probes = {one.probe for one in finding.measures.values() if isinstance(one, Reading)}
+    for key, suite in finding.grids.items():
+        runs = plan_runs(suite, tasks=finding.tasks_of(suite))
+        ended = make_runs(runs, out, workers, keep_weights=bool(probes))
+        if ended.failed or ended.locked:
+            raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
+        found[key] = results = [result for run in runs if (result := run.result(out))]
+        seconds += sum(result.timings.total_s * (result.timings.cpu_share or 1) for result in results)
+        if probes:
+            found[key] = results + (records := measure_runs(runs, out, probes))
+            seconds += sum(record.seconds for record in records)
+    return Outcome(
+        rule=finding.rule,
+        samples=finding.samples(found),
+        minutes=round(seconds / 60, 2),
+        finished=now(),
+        commit=current_commit(),
+        versions={"torch": torch.__version__},
+    )
+
+
+def show_plan(findings: "list[Finding]", out: Path) -> None:
+    """Minutes, planned power and missing runs of findings."""
+    from bench.runs.run import plan_runs
+    from tasks import plural
+
+    for finding in findings:
+        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks_of(suite))]
+        done = sum(run.result(out) is not None for run in runs)
+        power = f"planned power {finding.plan.power:.0%}" if finding.plan else "no plan"
+        print(f"{finding.name}: {finding.minutes:g} minutes of one core, {power}, {plural(len(runs), 'run')}, {done} done")
+
+
+def show(finding: "Finding", judgement: "Judgement") -> None:
+    """One finding in full: the claim, both numbers and settings, the parts."""
+    from bench.findings.verdict import comparison
+
+    print(f"  {finding.claim}\n  {finding.source.paper}; {finding.source.where}\n  {finding.unit}")
+    print(f"  {comparison(finding, judgement)}")
+    for part in judgement.parts:
+        half = "" if part.half_width is None else f" ± {part.half_width:.2g}"
+        published = "" if part.published is None else f", published {part.published:.3g}"
+        print(f"  {part.text}: {part.estimate:.3g}{half}{published}, p {part.p:.2g}: {part.verdict}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
+from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, suite_command, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.run import Run, Standing
@@ -49,7 +49,7 @@ def run(
     from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
     from bench.runs.run import FINISHED, plan_runs
-    from bench.suites.suite import holding, load_suite, suite_command
+    from bench.suites.suite import holding, load_suite
     from slurm.cluster import load_cluster
     from slurm.executor import SlurmExecutor
     from tasks import InputError, train_batch
@@ -101,14 +101,14 @@ def run(
         say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
         if detach:
             executor.execute(todo, out, lambda event: None)
-            say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
+            say(f"all jobs are queued; follow them with: {suite_command('status', suite, out)}")
         else:
             tally = outcome.tally = Progress(todo)
             try:
                 with tally:
                     executor.execute(todo, out, tally.on_event)
             except (KeyboardInterrupt, SystemExit):
-                go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
+                go_on = f"the jobs continue: {suite_command('status', suite, out)}"
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
@@ -116,7 +116,7 @@ def run(
     for line in outcome.attention():
         say(line)
     if outcome.tally.total and outcome.done:
-        say(f"the board: {suite_command('board', suite, out=out)}")
+        say(f"the board: {suite_command('board', suite, out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +50,9 @@ def show(
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
     from bench.plugins.loading import one_line_errors
     from bench.plugins.registry import get_task
+    from bench.result import read_json
+    from leaderboard import published_folder
+    from leaderboard.results.file_names import LINES
     from tasks import InputError, example
 
     items = find(name)
@@ -60,7 +62,9 @@ def show(
                 from leaderboard.render.pages import render
 
                 return print(render("bibtex.j2", item=item))
-            item |= published_line(item["name"])
+            fault = "was not written by `lprime publish`"
+            lines = read_json(published_folder() / LINES, dict[str, dict], fault, "run it again") or {}
+            item |= lines.get(item["name"], {})
         elif bibtex:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
         elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
@@ -127,24 +131,10 @@ def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
 
 def readable(item: dict[str, Any]) -> dict[str, Any]:
     """Names of family and ranking class as the board has them."""
-    from leaderboard.results.facts import class_title, family_title
+    from leaderboard.results.facts import CLASSES, FAMILIES
 
-    titles = {"family": family_title, "ranking": class_title}
-    return item | {key: title(item[key]) for key, title in titles.items() if key in item}
-
-
-def published_line(name: str) -> dict[str, Any]:
-    """The row of an encoding on the published board; empty without one."""
-    from pydantic import TypeAdapter
-
-    from bench.result import reading
-    from leaderboard import published_folder
-    from leaderboard.results.file_names import LINES
-
-    file = published_folder() / LINES
-    with reading(file, "was not written by `lprime publish`", "run it again"), suppress(FileNotFoundError):
-        return TypeAdapter(dict[str, dict[str, Any]]).validate_json(file.read_bytes()).get(name, {})
-    return {}
+    titles = {"family": FAMILIES, "ranking": CLASSES}
+    return item | {key: known.get(item[key], item[key]) for key, known in titles.items() if key in item}
 
 
 def find(name: str) -> list[dict[str, Any]]:

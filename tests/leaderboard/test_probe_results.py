@@ -3,7 +3,7 @@
 import numpy as np
 
 from bench.probe.record import ProbeRecord, Value
-from leaderboard.results.probes import probe_frame
+from leaderboard.export import probe_frame
 
 
 def record(probe: str, encoding: str, values: list[Value], **changes) -> ProbeRecord:

@@ -12,7 +12,8 @@ from stand_ins import SUITE, planned, submitted
 
 from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
-from slurm.cluster import example_clusters, load_cluster
+from bench.suites.yaml_config import yaml_files
+from slurm.cluster import load_cluster
 from slurm.job import NOT_SHARED
 from slurm.submit import job_script, log_options
 
@@ -87,7 +88,7 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
         load_cluster(str(write_cluster(tmp_path, sbatch={"comment": "a\ntouch x"})))
 
 
-@pytest.mark.parametrize("name", example_clusters())
+@pytest.mark.parametrize("name", yaml_files("slurm", "clusters"))
 def test_the_script_of_every_example_is_a_shell_script(tmp_path, name):
     cluster = load_cluster(name)
     script = job_script(planned(tmp_path, plan_runs(load_suite("quick")), cluster))

@@ -56,7 +56,8 @@ def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, s
     runs = plan_runs(SUITE)
     name, rest = submitted(tmp_path, runs, cluster(runs_per_job=2)).name, "7_[1-3%100]"
     site.accounts = f"7_0|CANCELLED by 1000|0:15|n1|{name}\n{rest}|{others}|0:0|None assigned|{name}\n"
-    reasons = [status.reason for status in Queue.read(tmp_path, SUITE).statuses(runs, tmp_path).values()]
+    found = Queue.read(tmp_path, SUITE)
+    reasons = [found.status(run, tmp_path).reason for run in runs]
     of_others = "" if others == "PENDING" else f"job {rest} was cancelled"
     assert reasons == ["job 7_0 was cancelled"] * 2 + [of_others] * 6
 

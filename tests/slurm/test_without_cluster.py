@@ -36,7 +36,7 @@ def test_states_of_runs_whose_job_is_lost(tmp_path):
     lost = queue(submitted(tmp_path, runs), JobInfo("7_0", "NODE_FAIL"))
     runs[1].folder(tmp_path).mkdir(parents=True)
     (runs[1].folder(tmp_path) / CHECKPOINT).touch()
-    found = lost.statuses(runs, tmp_path)
+    found = {run: lost.status(run, tmp_path) for run in runs}
     assert [status.state for status in found.values()] == ["missing", "paused"]
     assert "lost its node" in found[runs[0]].reason
     runs[1].fail(tmp_path, "an error")
