@@ -63,6 +63,7 @@ def result(
         "train_length": of.spec(task).train_length,
         "longest_seen": of.spec(task).train_length,
         "sealed": not is_built_in(encoding if isinstance(encoding, str) else encoding.name),
+        "test_seed": 7,
         "encoding": record(encoding) if isinstance(encoding, str) else encoding,
         "seed": seed,
         "status": "done",

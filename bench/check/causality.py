@@ -9,7 +9,8 @@ from .subject import Subject, hidden_states, mode, rows_differ
 @check(
     "causality",
     advice="an entry for query i may use keys, values and inputs up to i only (look for the mask of an `attend` of your own, "
-    "roll, flip, sums and means over all of T), and the length of a sequence is at.announced_length, never the T of a tensor",
+    "roll, flip, sums and means over all of T), and the length of a sequence is at.announced_length, never the T of a tensor: "
+    "random numbers too are drawn for that length, then cut to T",
 )
 def check_causality(subject: Subject) -> str:
     """Cutting a sequence short changes no output before the cut, and neither do other rows of the batch."""

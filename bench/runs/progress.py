@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Self
 
+from tasks import printable
+
 from .run import Run
 
 LINE_EVERY_S = 60.0
@@ -62,7 +64,7 @@ def shortened(lines: Sequence[str]) -> list[str]:
 
 def section(title: str, runs: Mapping[Run, str]) -> list[str]:
     """Lines about runs under a heading that counts them; none without runs."""
-    return [f"{len(runs)} {title}:", *shortened([f"  {run}: {text}" for run, text in runs.items()])] if runs else []
+    return [f"{len(runs)} {title}:", *shortened([f"  {run}: {printable(text)}" for run, text in runs.items()])] if runs else []
 
 
 class Progress:

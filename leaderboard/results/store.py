@@ -67,10 +67,9 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     found = {key: run for key, run in found.items() if (not encodings or key[0] in encodings) and run.seed in seeds}
     for key, run in found.items():
         name, path = run.encoding.name, out / run.path / RESULT
-        if not (run.sealed or is_built_in(name)):
-            raise InputError(
-                f"{path}: {name} is not built in, and the run was not sealed; run it again with `lprime run {suite} --sealed`"
-            )
+        if not ((run.sealed and run.test_seed is not None) or is_built_in(name)):
+            how = f"`lprime run {suite} --encoding FOLDER --sealed`, with the folder that `lprime submit` writes"
+            raise InputError(f"{path}: {name} is not built in, and the run was not sealed; run it again with {how}")
         if run.task not in catalogue():
             raise InputError(f"{path}: task {run.task} is not built in; boards have built-in tasks only")
         if key in stored:

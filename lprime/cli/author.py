@@ -60,7 +60,7 @@ def check(
         print_json(report.model_dump(mode="json"))
         return int(not report.passed)
     if found:
-        print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")
+        print("\nunusual in its source:" if report.unusual else "\nnothing unusual in its source")
         for line in report.unusual:
             print(f"      {printable(line)}")
     print(f"\n{printable(report.summary())}")

@@ -59,7 +59,7 @@ class Outcome:
         yield from section("failed before; --retry-failed runs them again", self.left_out("failed"))
         if self.tally.locked:
             yield f"{self.tally.locked} {count} are in progress in another process"
-        failed = f"{count} failed, see failure.json in their folders; --retry-failed runs them again"
+        failed = f"{count} failed; --retry-failed runs them again"
         yield from section(failed, self.tally.failed)
         yield from section(f"{count} lost their jobs; re-run to resume them", self.tally.lost)
         diverged = {run: f"at step {step} of {run.steps}" for run, step in self.diverged.items()}

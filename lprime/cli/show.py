@@ -163,6 +163,8 @@ def find(name: str) -> list[dict[str, Any]]:
 
 def text_lines(value: object) -> list[str]:
     """A value as lines of text."""
+    from tasks import printable
+
     if isinstance(value, bool):
         return ["yes" if value else "no"]
     if isinstance(value, float):
@@ -173,4 +175,4 @@ def text_lines(value: object) -> list[str]:
         items = [", ".join(text_lines(item)) for item in value]
         joined = ", ".join(items)
         return [joined or "none"] if len(joined) < 100 else items
-    return [str(value)]
+    return [printable(line) for line in str(value).split("\n")]

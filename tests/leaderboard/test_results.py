@@ -170,8 +170,9 @@ def test_results_whose_folder_is_gone_and_of_an_older_version_stay_and_never_mix
 REFUSED = {
     "was tested on other examples than other runs of its task": [result(suite(), seed=1, data_hash="another")],
     "cannot be published: its name": [result(suite(), encoding=record("a\nb"))],
-    "mine is not built in, and the run was not sealed; run it again with `lprime run tiny --sealed`":
+    "mine is not built in, and the run was not sealed; run it again with `lprime run tiny --encoding FOLDER --sealed`":
         [result(suite(), encoding="mine", sealed=False)],
+    "mine is not built in, and the run": [result(suite(), encoding="mine", test_seed=None)],
 }  # fmt: skip
 
 
