@@ -13,6 +13,7 @@ from setup import repository_address  # noqa: E402
 project, author = "lprime", "The lprime authors"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 html_theme, html_title = "furo", "lprime"
+html_show_copyright = False
 exclude_patterns = ["_build"]
 html_extra_path = ["../leaderboard/published/images/small/overview.svg"]
 autodoc_member_order = "bysource"

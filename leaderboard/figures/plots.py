@@ -29,11 +29,11 @@ DARK_TEXT, LIGHT_TEXT = "#1f2328", "#ffffff"
 def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: str) -> "Figure":
     """A row per encoding: gloss, score with interval and band over learning rates, length limits by task, step time, text."""
     shown = pd.concat([rows, references])
-    numbers = {"Step time": shown["step_time"], "Text, bits": shown["text"]}
+    numbers = {"Step, CPU": shown["step_time"], "Text, bits": shown["text"]}
     numbers = {title: values for title, values in numbers.items() if values.notna().any()}
     count, wide = len(shown), len(board.tasks)
     figure, (names, scores, limits, costs) = new_figure(
-        0.9 + 0.36 * count, ncols=4, width_ratios=[2.6, 2.0, 0.7 * wide, 0.95 * max(1, len(numbers))]
+        0.9 + 0.36 * count, ncols=4, width_ratios=[2.6, 2.0, 0.85 * wide, 0.95 * max(1, len(numbers))]
     )
     places = np.arange(count)[::-1] - np.repeat([0, 0.7], [len(rows), len(references)])
     for axes in (names, scores, limits, costs):

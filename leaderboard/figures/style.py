@@ -20,7 +20,8 @@ COLOURS = {
     "nope": "#7d858f", "sinusoidal": "#bf8700", "learned": "#9a6700", "t5": "#1a7f37", "alibi": "#0969da", "rope": "#cf222e",
     "hard_alibi": "#8250df", "kerple_log": "#1b7c83", "fire": "#d4602a", "dape(kerple_log)": "#bf3989", "sandwich": "#4a9a2f",
     "cope": "#a06ff5", "stick_breaking": "#3f8de0", "fox": "#a5562f", "yarn": "#c4384a", "rope_partial": "#dd57a3",
-    "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00",
+    "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00", "asentmax": "#b35c00", "abacus": "#5b4bd6",
+    "position_coupling": "#96408f",
 }  # fmt: skip
 """Encodings that most figures show; others get a colour from their name."""
 SETTINGS: Any = {
@@ -108,7 +109,7 @@ def end_labels(axes: "Axes", labels: list[tuple[float, str]], x: float) -> None:
     overflow = max(0.0, places[-1] - high) if places else 0.0
     for place, (value, name) in zip(places, ordered, strict=True):
         ink = colour(name)
-        line = {"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0}
+        line = {"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)}
         axes.annotate(
             name, (x, value), xytext=(16, (place - overflow - value) / gap * 1.25 * SMALL), textcoords="offset points",
             va="center", color=ink, fontsize=SMALL, arrowprops=line, annotation_clip=False,

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,7 @@ def task_page(board: Board, task: str) -> str:
         task=task,
         variant=variant,
         known=known,
+        about=known and sys.modules[known.__module__].__doc__,
         lengths=sorted(runs["train_length"].unique()),
         example=tasks.example(task, variant),
         longest=int(max(lengths[-1] for lengths in runs["length"])),
@@ -164,7 +166,11 @@ def encoding_page(published: Published, name: str) -> str:
     suites = []
     for board in published.boards.values():
         for row in rows_of(board.rows[board.rows["encoding"] == name]):
-            columns = [c for c in shown(board.tasks, PAGE, row.to_frame().T) if c.key not in ("encoding", "blocks")]
+            columns = [
+                c
+                for c in shown(board.tasks, PAGE, row.to_frame().T)
+                if c.key not in ("encoding", "blocks", "p_first", "weighted_low")
+            ]
             limits = {f"score.{task}": limit(row, task) for task in board.tasks}
             suites.append({"board": board, "row": row, "columns": columns, "limits": limits})
     return render(

@@ -12,7 +12,7 @@ from leaderboard.stats.ranks import ALPHA
 from leaderboard.stats.rows import LOCAL, Board
 from tasks import plural
 
-from .columns import DASH, limit, number
+from .columns import DASH, limit, number, span
 
 REFERENCES = ("kerple_log", "alibi", "nope", "t5", "rope", "sinusoidal")
 """Well-known encodings, next to the leaders in the picture of the front page."""
@@ -20,6 +20,10 @@ LEADERS, NAMED = 8, 3
 """Most leaders in the picture, and most names in a sentence or a cell."""
 CLOSE = 0.03
 """Scores on one task that differ by less are alike."""
+CHEAP = 1.2
+"""Step time over NoPE's up to which an encoding is not costly."""
+CLOSE_BITS = 0.05
+"""Bits per character that differ by less are alike."""
 SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
 
@@ -118,12 +122,13 @@ def needs(board: Board) -> list[Need]:
             chosen = chosen.sort_values(f"score.{task}", ascending=False).head(NAMED)
             note = f"all stop by {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"
         else:
-            chosen = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
+            chosen = cheap_first(learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE])
         found.append(Need(task, need, list(chosen["encoding"]), span_of(chosen["step_time"]), note))
     rows = every[every["text"].notna()].sort_values("text")
     if len(rows):
-        close = rows[rows["text"] <= rows["text"].iloc[0] + CLOSE].head(NAMED)
-        note = f"{number(close['text'].iloc[0])} bits a character far beyond L; the median is {number(rows['text'].median())}"
+        close = cheap_first(rows[rows["text"] <= rows["text"].min() + CLOSE_BITS])
+        bits, median = span(close["text"].min(), close["text"].max()), number(rows["text"].median())
+        note = f"{bits} bits a character far beyond L; median {median}"
         found.append(Need("", "Real text", list(close["encoding"]), span_of(close["step_time"]), note))
     rows = board.rows[board.rows["complete"]]
     extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
@@ -133,6 +138,11 @@ def needs(board: Board) -> list[Need]:
         note = f"score {extended['score'].iloc[0]:.2f}; rope {rope.iloc[0]:.2f}"
         found.append(Need("", "An existing RoPE model", list(extended["encoding"]), span_of(extended["step_time"]), note))
     return found
+
+
+def cheap_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """At most ``NAMED``, in their order but for costly ones, which come last."""
+    return rows.loc[(rows["step_time"] > CHEAP).sort_values(kind="stable").index].head(NAMED)
 
 
 def span_of(times: pd.Series) -> str:

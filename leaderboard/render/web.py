@@ -17,7 +17,7 @@ import tasks
 from bench.files import write_atomic
 from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
-from leaderboard.results.facts import FAMILIES, class_title, fact, source_file
+from leaderboard.results.facts import FAMILIES, SOURCES, class_title, fact, source_file
 from leaderboard.results.frame import published_suites, read_published
 from leaderboard.stats.rows import LOCAL, Board, newest_runs
 from leaderboard.stats.scores import cells
@@ -40,6 +40,8 @@ GROUPS = {
     "details": "Details",
 }
 """Group of columns → its title. The first is always shown."""
+DETAILS = ("weighted_low", "flops")
+"""Columns of other views that are details here."""
 
 
 def write_page(boards: Iterable[Board], folder: Path, store: Path | None = None) -> Path:
@@ -89,6 +91,8 @@ def policy(style: str, *scripts: str) -> str:
 
 def group_of(column: Column) -> str:
     kind = column.key.partition(".")[0]
+    if column.key in DETAILS:
+        return "details"
     return kind if kind in GROUPS else "main" if {TERMINAL, PAGE} & set(column.views) else "details"
 
 
@@ -155,7 +159,7 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
     about |= {"formula": cls.info.formula, "beyond L": cls.info.past} if cls else {}
     about |= {"fails within L": row["fails_within"], "paper": f"{printable(row['title'])}, {row['year']}"}
     about |= {title: fact(name, field) for field, title in FACTS.items()} | {"our code": source_file(name)}
-    about |= {"family": FAMILIES.get(row["family"], row["family"]), "compared with": row["source"]}
+    about |= {"family": FAMILIES.get(row["family"], row["family"]), "compared with": SOURCES.get(row["source"], row["source"])}
     about |= {"length settings": row["lengths"]}
     return {
         "score": row["score"],

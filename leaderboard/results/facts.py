@@ -60,6 +60,8 @@ FAMILIES = {
     "task-aware": "task-aware",
 }  # fmt: skip
 """Family → its title, on pages and on the command line."""
+SOURCES = {"second-hand": "not checked"}
+"""What an encoding was compared with → how pages say it."""
 CLASSES = {
     "standard": "Trained at lengths up to L",
     "longer": "Saw longer lengths in training",

@@ -45,6 +45,7 @@ def show_list(
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
     bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the encoding's paper as BibTeX.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure the encoding's cost here; half a minute.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
@@ -65,7 +66,8 @@ def show(
             fault = "was not written by `lprime publish`"
             lines = read_json(published_folder() / LINES, dict[str, dict], fault, "run it again") or {}
             item |= lines.get(item["name"], {})
-        elif bibtex:
+            item |= measured(name) if measure else {}
+        elif bibtex or measure:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
         elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
             with one_line_errors(get_task(item["name"])[0]):
@@ -129,11 +131,21 @@ def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
     return asdict(cls.info) | {"kind": "encoding"} | derived
 
 
+def measured(name: str) -> dict[str, str]:
+    """Time and memory of a training step on this machine, by tokens."""
+    from bench.measure.measure import measure_costs
+    from bench.plugins.registry import get_encoding
+
+    costs = measure_costs(get_encoding(name))
+    how = "{0.step_ratio:.2f}× nope's time ({0.step_ms:.0f} ms), {0.peak_ratio:.2f}× its memory ({0.peak_mb:.0f} MB)"
+    return {f"measured at {cost.length} tokens": how.format(cost) for cost in costs}
+
+
 def readable(item: dict[str, Any]) -> dict[str, Any]:
     """Names of family and ranking class as the board has them."""
-    from leaderboard.results.facts import CLASSES, FAMILIES
+    from leaderboard.results.facts import CLASSES, FAMILIES, SOURCES
 
-    titles = {"family": FAMILIES, "ranking": CLASSES}
+    titles = {"family": FAMILIES, "ranking": CLASSES, "source": SOURCES}
     return item | {key: known.get(item[key], item[key]) for key, known in titles.items() if key in item}
 
 

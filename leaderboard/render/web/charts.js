@@ -90,7 +90,7 @@ function costConfig(points, names, onPick) {
   return { type: "scatter", options: config, plugins: [background, label], data: { datasets: [
     { data: points, pointHitRadius: 6, pointRadius: points.map((one) => (strong(one) ? 6 : 4)), order: 1,
       backgroundColor: points.map((one) => (strong(one) ? one.colour : css("--muted"))) },
-    { type: "line", data: line, stepped: "after", borderColor: css("--muted"), borderWidth: 1, borderDash: [4, 4], pointRadius: 0, order: 2, segment: {} }] } };
+    { type: "line", data: line, stepped: "before", borderColor: css("--muted"), borderWidth: 1, borderDash: [4, 4], pointRadius: 0, order: 2, segment: {} }] } };
 }
 
 /* Attention by distance before training, a line for each head. */

@@ -7,10 +7,10 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
 const all = (query, from = document) => [...from.querySelectorAll(query)];
 const initial = {
-  suite: data[0].suite, sort: "", down: "", find: "", show: "main", step: "", learned: "", fused: "", checked: "", only: "", pick: "",
+  suite: data[0].suite, sort: "", down: "", find: "", show: "main", step: "", learned: "", fused: "", cache: "", rope: "", checked: "", only: "", pick: "",
   theme: "", weights: "", from: "1", to: "", recipe: "", task: "", card: "",
 };
-const LIVE = ["weights", "from", "to", "recipe", "step", "learned", "fused", "checked"];
+const LIVE = ["weights", "from", "to", "recipe", "step", "learned", "fused", "cache", "rope", "checked"];
 let state = { ...initial };
 let live = new Map();
 
@@ -57,7 +57,8 @@ function weights() {
 function eligible(row) {
   const own = board().rows[row.dataset.name];
   return (!state.learned || !row.dataset.failed) && (!state.fused || FUSED.includes(own.about["fused attention"])) &&
-    (!state.checked || own.about["compared with"] !== "second-hand") &&
+    (!state.cache || own.about["KV cache"] === "yes") && (!state.rope || own.about.model === "RoPE checkpoint") &&
+    (!state.checked || own.about["compared with"] !== "not checked") &&
     (!(Number(state.step) > 0) || (own.step_time !== null && own.step_time <= Number(state.step)));
 }
 
@@ -148,7 +149,7 @@ function updateAnswer() {
     const own = live.get(row.dataset.name);
     return own ? `${row.dataset.name} ${near(own.score)}${own.first === null ? "" : ` (P(first) ${near(own.first)})`}` : row.dataset.name;
   });
-  $("answer").textContent = !changed() ? "As ranked: equal weights, all lengths beyond L, the learning rate of the lowest loss."
+  $("answer").textContent = !changed() ? `As ranked: equal weights, all lengths beyond L, ${board().recipes.some((one) => one.rate) ? "a tuned" : "one"} learning rate.`
     : said.length ? `By your choice: ${said.join(", ")}. Rank and P(first) are of the rows that fit it, from 1,000 resamples of the blocks; the board's own ranks use a test.`
       : "No encoding fits your choice.";
   $("answer").classList.toggle("chosen", changed());
@@ -161,7 +162,7 @@ function fill(select, values, chosen) {
 
 function updateControls() {
   for (const id of ["suite", "find", "show", "step"]) if ($(id) && $(id).value !== state[id]) $(id).value = state[id];
-  for (const id of ["learned", "fused", "checked", "only"]) $(id).checked = Boolean(state[id]);
+  for (const id of ["learned", "fused", "cache", "rope", "checked", "only"]) $(id).checked = Boolean(state[id]);
   const own = board(), longest = Math.max(1, ...Object.values(own.recipes[0].at).flat(2).filter(Boolean));
   const bounds = WINDOW.filter((x) => x < longest * 0.95);
   fill($("recipe"), own.recipes.map((one, n) => [n ? one.label : "", one.label]), state.recipe);
@@ -270,7 +271,7 @@ function tableCsv() {
 for (const id of ["find", "step"]) $(id).addEventListener("input", () => change({ [id]: $(id).value }));
 for (const id of ["show", "recipe", "from", "to", "task"]) $(id).addEventListener("change", () => change({ [id]: $(id).value }));
 $("suite")?.addEventListener("change", () => change({ ...initial, theme: state.theme, suite: $("suite").value, pick: state.pick }));
-for (const id of ["learned", "fused", "checked", "only"]) $(id).addEventListener("change", () => change({ [id]: $(id).checked ? "1" : "" }));
+for (const id of ["learned", "fused", "cache", "rope", "checked", "only"]) $(id).addEventListener("change", () => change({ [id]: $(id).checked ? "1" : "" }));
 all("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
 $("reset").addEventListener("click", () => change(Object.fromEntries(LIVE.map((key) => [key, initial[key]]))));
 $("csv").addEventListener("click", () => download(`${state.suite}.csv`, tableCsv(), "text/csv"));
