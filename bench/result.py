@@ -165,7 +165,7 @@ class Result(Record):
     data_hash: str
     """Hash of all test examples (``tasks.content_hash``)."""
     test_seed: int | None = None
-    """Seed of the test examples of a sealed run, drawn when it began; None: the suite's."""
+    """Seed of the test examples and initial weights of a sealed run, drawn when it began; None: the suite's."""
     versions: dict[str, str]
     device: str
     threads: Whole

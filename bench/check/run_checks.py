@@ -20,7 +20,7 @@ from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines
 from tasks import InputError, Task
 
-from .checks import CheckOutcome, Report, load_checks, run_check
+from .checks import MODULES, CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
 from .task_rules import TaskSubject
@@ -60,9 +60,11 @@ def check_encoding(
         with SealedProcess("bench.check.run_checks", code) as process:
             kind, _, values = process.receive()
             if kind == "refused":
-                raise InputError(str(values["text"]))
+                raise InputError(str(values.get("text")))
+            if kind not in MODULES:
+                raise SealedError(f"answered {kind!r:.40}")
             checks = load_checks(kind)
-            header = {name: str(values[name]) for name in ("encoding", "source_sha256")}
+            header = {name: str(values.get(name)) for name in ("encoding", "source_sha256")}
             for _ in checks:
                 findings.append(CheckOutcome.model_validate(process.answer("finding")[1]))
                 on_finding(findings[-1])

@@ -51,30 +51,35 @@ class SealedModel(Decoder):
     Arguments:
         process: runs ``served_model``.
         said: what the submission says of the encoding.
+        secret: of which initial weights depend, so that code which knows all seeds cannot train the same model by itself;
+            None: they are those of any run.
         tables: whether an encoding that needs positions only may give tables.
 
     Raises:
         SealedError: the process ended, or declares something impossible or something other than its submission.
     """
 
-    def __init__(self, run: Run, process: SealedProcess, said: EncodingRecord, tables: bool = True):
+    def __init__(self, run: Run, process: SealedProcess, said: EncodingRecord, secret: int | None, tables: bool = True):
         self.process = process
         setup, aware = encoding_setup(run.recipe_suite, run.task), said.ranking == "task-aware"
         shown = setup if aware else replace(setup, symbols=(), roles=())
 
         def build_encoding() -> Declared:
-            # Not the seed: all initial weights could be computed from it.
+            if secret is not None:  # else the state of the generator would show the weights
+                torch.manual_seed(derive_seed("encoding", run.seed, secret))
             state = torch.get_rng_state().tolist()
             process.send("build", model=run.suite.model.model_dump(), setup=asdict(shown), random_state=state, tables=tables)
             return accepted(said, shown, process, *process.answer("ready"))
 
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(derive_seed("init", run.seed))
+            torch.manual_seed(derive_seed("init", run.seed, *([] if secret is None else [secret])))
             super().__init__(run.suite.model, len(setup.symbols), build_encoding, shows_tokens=aware)
         self.encoding: Declared
         self.cacheable = False  # tables of long tests take much memory
         self.sees_content = self.encoding.declared.tables is None
         parts = (self.blocks, self.norm, self.encoding) if self.sees_content else (self.encoding,)
+        self.form = self.encoding.declared, [p.shape for p in self.encoding.parameters()]
+        """What the process says of itself."""
         self.shared_weights = [p for part in parts for p in part.parameters()]
         """Those that the process needs; it has them in the same order."""
 
@@ -128,22 +133,24 @@ class SealedPass(torch.autograd.Function):
 
 
 def tensors_in(arrays: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """The arrays of a message as float32 tensors; raises ``SealedError`` if they have other shapes."""
+    """The arrays of a message as tensors; raises ``SealedError`` if they are not float32, or have other shapes."""
     found = [array.shape for array in arrays]
     if found != list(shapes):
         given = next((pair for pair in zip(found, shapes, strict=False) if pair[0] != pair[1]), (len(found), len(shapes)))
         raise SealedError("sent an array of shape {}, expected {}".format(*given))
-    return [torch.from_numpy(array.astype(np.float32)) for array in arrays]
+    if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
+        raise SealedError(f"sent an array of type {wrong[0]}; expected float32")
+    return [torch.from_numpy(array.copy()) for array in arrays]
 
 
 class Declared(FromTables):
     """An encoding as the judge holds it: what its process declares, its weights, and a way to ask for its tables."""
 
-    def __init__(self, setup: Setup, declared: Declaration, process: SealedProcess, weights: Sequence[np.ndarray]):
+    def __init__(self, setup: Setup, declared: Declaration, process: SealedProcess, weights: Sequence[Tensor]):
         super().__init__(setup)
         self.declared, self.process, self.stage = declared, process, declared.stage  # type: ignore[misc]
         self.info = replace(NoPE.info, name=declared.encoding.name, random=declared.random)  # type: ignore[misc]
-        self.weights = nn.ParameterList([torch.from_numpy(array.copy()) for array in weights])
+        self.weights = nn.ParameterList(weights)
 
     def prepare(self, at: At) -> Tables:
         """The tables of all layers."""
@@ -177,9 +184,7 @@ def accepted(
         raise SealedError(f"the code says of itself other than its submission: {'; '.join(differ)}")
     if found.stage and (faults := list(found.stage.faults(said.ranking, plugin=bool(process.code.readable)))):
         raise SealedError("; ".join(faults))
-    if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
-        raise SealedError(f"parameters of type {wrong[0]}; expected float32")
-    return Declared(setup, found, process, arrays)
+    return Declared(setup, found, process, tensors_in(arrays, [array.shape for array in arrays]))
 
 
 def revealed_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:

@@ -141,7 +141,7 @@ class SealedProcess(Channel):
 def usage(pid: int) -> tuple[int, int]:
     """Threads of a process and all that it has started, and the bytes that they have written in memory, shared or not."""
     threads, kib, pending = 0, 0, [str(pid)]
-    while pending:
+    while pending and threads <= MOST_THREADS:
         place = Path("/proc", pending.pop())
         with suppress(OSError):  # it has ended
             text = (place / "status").read_text(errors="replace")  # a process chooses its name

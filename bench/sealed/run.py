@@ -58,19 +58,21 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
     """Train and test one run. Times include the messages between the processes, so there is no step time.
 
     Arguments:
-        test_seed: seed of the test sets. By default it is drawn now: code that was written earlier cannot hold their answers.
+        test_seed: seed of the test sets. By default it is drawn now, and initial weights depend on it: code that was written
+            earlier can hold no answers, nor train the same model by itself.
 
     Raises:
         InputError: the code failed or broke the protocol; there is no sandbox, or it would show the answers.
         Stopped: by ``at_step``.
     """
     start, state = time.monotonic(), TrainingState(started=now())
-    seed = secrets.randbits(32) if test_seed is None else test_seed
+    secret = secrets.randbits(63) if test_seed is None else None
+    seed = test_seed if secret is None else secret
     if (run.task, run.recipe_suite.spec(run.task).variant) == ("text", "python"):
         raise InputError("text python has no sealed runs: its tests are the source of sympy, which torch needs in the sandbox")
     try:
         with SealedProcess(SERVED, code) as trainer:
-            model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
+            model, recipe = SealedModel(run, trainer, code.encoding, secret), run.recipe
             task = run.recipe_suite.make_task(run.task)
             train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, lambda at: at_step(at.step))
             costs = costs_beside_nope(run, model) if model.sees_content else {}
@@ -81,13 +83,15 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
             scores: list[LengthScore] = []
             for length, examples in test_sets.items():  # in a process that knows nothing of other tests
                 with SealedProcess(SERVED, code) as tester:
-                    tested_model = SealedModel(run, tester, code.encoding)
-                    if tested_model.sees_content != model.sees_content:
+                    tested_model = SealedModel(run, tester, code.encoding, secret)
+                    if tested_model.form != model.form:
                         raise SealedError("says of itself in a test other than in training")
                     tested_model.load_state_dict(weights)
                     tested_model.send_weights()
                     before_batch = partial(at_step, state.step)
-                    scores += evaluate(tested_model, task, {length: examples}, seed, before_batch, predict)
+                    # Not by the secret seed: code gets seeds of this one, and could search for what they derive from.
+                    random_seed = run.recipe_suite.test_seed
+                    scores += evaluate(tested_model, task, {length: examples}, random_seed, before_batch, predict)
             return scores
 
         said = {"encoding": code.encoding, "sealed": not code.unsafe}
@@ -103,7 +107,7 @@ def costs_beside_nope(run: Run, model: SealedModel) -> dict[str, float]:
     examples, generator = task.sample(run.train_length, count, np.random.default_rng(0)), torch.Generator()
     nope = replace(model.process.code, reference="nope")
     with SealedProcess(SERVED, nope) as process:
-        models = model, SealedModel(run, process, encoding_record(NoPE), tables=False)
+        models = model, SealedModel(run, process, encoding_record(NoPE), None, tables=False)
         times: tuple[list[float], ...] = ([], [])
         for _ in range(ROUNDS):
             for one, taken in zip(models, times, strict=True):

@@ -43,12 +43,14 @@ MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Machine → its number in Linux's ``audit.h``."""
 REFUSED_CALLS = {
     "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "socket": (41, 198), "socketpair": (53, 199),
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_uring_setup": (425, 425),
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_uring_setup": (425, 425), "vmsplice": (278, 75),
     "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "setxattr": (188, 5), "lsetxattr": (189, 6),
     "fsetxattr": (190, 7), "setxattrat": (463, 463), "chmod": (90,),
 }  # fmt: skip
 """System call → its number on each of ``MACHINES``, if it is known there. The calls of the first two lines take memory that
-counts for no process; the others change the host's devices."""
+counts for no process, as do shared mappings; the others change the host's devices."""
+MMAP, MMAP_FLAGS, MAP_SHARED = (9, 222), 40, 1
+"""Number of ``mmap`` on each of ``MACHINES``, place of its flags among the filter's data, and the bit of shared mappings."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,12 @@ def refuse_calls() -> None:
     name = platform.machine()
     machine, column = MACHINES[name], list(MACHINES).index(name)
     calls = [numbers[column] for numbers in REFUSED_CALLS.values() if len(numbers) > column]
-    load, equal, at_least, end = 0x20, 0x15, 0x35, 0x06
+    load, equal, at_least, any_bit, end = 0x20, 0x15, 0x35, 0x45, 0x06
     kill, fail, allow = 0x80000000, 0x00050000 | errno.EPERM, 0x7FFF0000
     tests = [(at_least, 1 << 30), *((equal, call) for call in calls)]  # calls of x32 have numbers of their own
     steps = [(load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, kill), (load, 0, 0, 0)]  # 32 bits: another machine
+    steps += [(equal, 0, 4, MMAP[column]), (load, 0, 0, MMAP_FLAGS), (any_bit, 0, 1, MAP_SHARED), (end, 0, 0, fail)]
+    steps += [(end, 0, 0, allow)]
     steps += [(test, len(tests) - n, 0, number) for n, (test, number) in enumerate(tests)]
     steps += [(end, 0, 0, allow), (end, 0, 0, fail)]
     filters = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))

@@ -111,7 +111,7 @@ class ServedModel:
         self.inputs = [tensor.requires_grad_(training) for tensor in inputs]
         with torch.inference_mode(not training):
             self.found = compute(announced_length, torch.Generator().manual_seed(seed))
-        return [tensor.detach().numpy() for tensor in self.found]
+        return [tensor.detach().float().numpy() for tensor in self.found]
 
     def gradients(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
         """Gradients of the inputs (rows and weights, or weights), from the gradients of what was computed."""

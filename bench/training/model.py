@@ -226,7 +226,7 @@ def build_decoder(
 def count_flops(model: Decoder) -> int:
     """Floating-point operations of the matrix products of a forward pass over one sequence of the training length."""
     count = model.encoding.setup.train_tokens
-    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(torch.zeros(1, count, dtype=torch.long), count, torch.Generator().manual_seed(0))
     return counter.get_total_flops()
 

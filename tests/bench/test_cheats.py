@@ -48,10 +48,10 @@ def short_runs(monkeypatch):
 
 
 @pytest.mark.usefixtures("short_runs")
-def test_a_sealed_run_is_tested_on_examples_drawn_when_it_began():
+def test_examples_and_initial_weights_of_a_sealed_run_are_drawn_when_it_began():
     first, second = (run_sealed(Run(SHORT, "copying", "alibi", 0), sealed_code("alibi")) for _ in range(2))
     suite = Run(SHORT, "copying", "alibi", 0).recipe_suite
-    assert first.loss == second.loss and first.test_seed != second.test_seed
+    assert first.loss != second.loss and first.test_seed != second.test_seed
     assert len({first.data_hash, second.data_hash, suite.data_hash("copying")}) == 3
     assert first.data_hash == suite.data_hash("copying", first.test_seed)
 

