@@ -129,19 +129,17 @@ class Watch:
     def until_all_ended(self) -> None:
         queue, said = None, ""
         while self.open:
-            text = ""
             try:
                 if queue is None or time.monotonic() - queue.asked > ASK_SLURM_EVERY_S:
                     queue = Queue.read(self.out, self.suite)
                 for run in list(self.open):
                     self.report(run, queue)
+                said = ""
             except InputError as error:
-                text = str(error)
-            if text and text != said:
-                say(f"{text}; jobs and this command continue")
-            said = text
+                if said != (said := str(error)):
+                    say(f"{said}; jobs and this command continue")
             if self.open:
-                time.sleep(ASK_SLURM_EVERY_S if text else POLL_EVERY_S)
+                time.sleep(ASK_SLURM_EVERY_S if said else POLL_EVERY_S)
 
     def report(self, run: Run, queue: Queue) -> None:
         """Report what has become of an open run."""
