@@ -78,9 +78,9 @@ def run(
         for name in {run.task for run in runs}:
             train_batch(loaded.make_task(name), 1, 1, 0, 0)  # data that cannot be read is an error before the first run
         out.mkdir(parents=True, exist_ok=True)
-    before = {run: run.standing(out) for run in runs}
+    standings = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
-    todo = [run for run in runs if before[run].state not in skipped]
+    todo = [run for run in runs if standings[run].state not in skipped]
     executor: LocalPool | SlurmExecutor
     if cluster:
         executor = SlurmExecutor(cluster, not detach, keep_weights, code)
@@ -91,7 +91,7 @@ def run(
     else:
         keep = {run.encoding for run in todo} if keep_weights else None
         executor = local_pool(workers, device, checkpoint_every_s=checkpoint_every, keep_weights=keep)
-    outcome = Outcome(suite, out, before, todo)
+    outcome = Outcome(suite, out, standings, todo)
     warn(loaded.seeds, runs, {} if sealed else outcome.done, out)
     if not todo:
         say(f"nothing to run: {len(outcome.done)} of {len(runs)} runs are done under {out / loaded.name}")
@@ -105,14 +105,14 @@ def run(
         else:
             tally = outcome.tally = Progress(todo)
             try:
-                with tally:
+                with tally.live:
                     executor.execute(todo, out, tally.on_event)
             except (KeyboardInterrupt, SystemExit):
                 go_on = f"the jobs continue: {suite_command('status', suite, out)}"
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
-            outcome.after = {run: run.standing(out) for run in todo if run not in tally.lost}
+            standings |= {run: run.standing(out) for run in todo if run not in tally.lost}
     for line in outcome.attention():
         say(line)
     if outcome.tally.total and outcome.done:

@@ -14,25 +14,23 @@ class Outcome:
     """The outcome of a grid.
 
     Arguments:
-        before: all runs, as they stood before.
+        standings: all runs, as they stand; lost ones as they stood before, since their results cannot be read.
         todo: the runs to execute.
-        after: those that were executed, as they stand now; results of lost runs cannot be read.
         tally: how those ended; of no runs if they were not executed, or not watched.
         preview: what would run, with ``--dry-run``.
     """
 
     suite: str
     out: Path
-    before: Mapping[Run, Standing]
+    standings: dict[Run, Standing]
     todo: Sequence[Run]
-    after: Mapping[Run, Standing] = field(default_factory=dict)
     tally: Progress = field(default_factory=lambda: Progress([]))
     preview: Sequence[str] = ()
 
     @property
     def done(self) -> dict[Run, Standing]:
         """Finished runs."""
-        return {run: standing for run, standing in {**self.before, **self.after}.items() if standing.state in FINISHED}
+        return {run: standing for run, standing in self.standings.items() if standing.state in FINISHED}
 
     @property
     def diverged(self) -> dict[Run, int]:
@@ -42,7 +40,7 @@ class Outcome:
     def left_out(self, state: State) -> dict[Run, str]:
         """Runs that are not executed because of their state, with the reasons of that."""
         todo = set(self.todo)
-        return {run: found.reason for run, found in self.before.items() if found.state == state and run not in todo}
+        return {run: found.reason for run, found in self.standings.items() if found.state == state and run not in todo}
 
     @property
     def code(self) -> int:
@@ -63,7 +61,7 @@ class Outcome:
         yield from section(failed, self.tally.failed)
         yield from section(f"{count} lost their jobs; re-run to resume them", self.tally.lost)
         diverged = {run: f"at step {step} of {run.steps}" for run, step in self.diverged.items()}
-        yield from section(f"of {len(self.before)} runs diverged (NaN or infinite loss) and count as zero", diverged)
+        yield from section(f"of {len(self.standings)} runs diverged (NaN or infinite loss) and count as zero", diverged)
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain data."""
@@ -75,7 +73,7 @@ class Outcome:
         return {
             "suite": self.suite,
             "out": str(self.out),
-            "runs": len(self.before),
+            "runs": len(self.standings),
             "done": len(self.done),
             "failed": listed(self.left_out("failed") | self.tally.failed, "reason"),
             "lost": listed(self.tally.lost, "reason"),
