@@ -1,12 +1,12 @@
-"""The parts of a suite: model, recipe, task, block."""
+"""The parts of a suite: model, recipe, task, block, and its conditions."""
 
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tasks import catalogue
+from tasks import catalogue, unknown
 
-from .yaml_config import Section
+from .yaml_config import EncodingName, Section, Unique
 
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
@@ -114,3 +114,37 @@ class Block(Section):
     train_length: Annotated[float, Field(gt=0, le=16)] = 1
     steps: Annotated[float, Field(gt=0, le=16)] = 1
     batch: Annotated[float, Field(gt=0, le=16)] = 1
+
+
+VARIED = ("learning_rate", "steps", "batch", "weight_decay", "train_length")
+"""What a condition can change."""
+Factor = Annotated[str, Field(pattern=r"^x[0-9]{1,9}(\.[0-9]+)?$")]
+
+
+class Vary(Section):
+    """Conditions of a suite: the suite with one thing changed, to see whether the order of the encodings depends on it.
+
+    ::
+
+        vary:
+          encodings: [nope, t5, alibi, rope]
+          seeds: [0, 1, 2]
+          conditions:
+            learning_rate: [x0.5, x2]
+            steps: [x4]                  # the number of warm-up steps stays
+            train_length: [x2]           # test lengths follow, as multiples of L
+
+    Each condition applies to all tasks, with their own values where they have some, and is a suite of its own with a name such
+    as ``small-learning_rate-x2`` and a fingerprint of its own. It is not part of the fingerprint of the suite that it varies.
+    """
+
+    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000), Unique]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000), Unique]
+    conditions: Annotated[dict[str, Annotated[list[Factor], Field(min_length=1, max_length=20), Unique]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def known_fields(self) -> "Vary":
+        for field in self.conditions:
+            if field not in VARIED:
+                raise unknown("field in vary.conditions", field, VARIED)
+        return self
