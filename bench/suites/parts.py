@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tasks import catalogue, unknown
+from tasks import catalogue
 
 from .yaml_config import EncodingName, Section, Unique
 
@@ -116,9 +116,17 @@ class Block(Section):
     batch: Annotated[float, Field(gt=0, le=16)] = 1
 
 
-VARIED = ("learning_rate", "steps", "batch", "weight_decay", "train_length")
-"""What a condition can change."""
-Factor = Annotated[str, Field(pattern=r"^x[0-9]{1,9}(\.[0-9]+)?$")]
+Factors = Annotated[list[Annotated[str, Field(pattern=r"^x[0-9]{1,9}(\.[0-9]+)?$")]], Field(max_length=20), Unique]
+
+
+class Conditions(Section):
+    """What conditions can change."""
+
+    learning_rate: Factors = []
+    steps: Factors = []
+    batch: Factors = []
+    weight_decay: Factors = []
+    train_length: Factors = []
 
 
 class Vary(Section):
@@ -140,11 +148,4 @@ class Vary(Section):
 
     encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000), Unique]
     seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000), Unique]
-    conditions: Annotated[dict[str, Annotated[list[Factor], Field(min_length=1, max_length=20), Unique]], Field(min_length=1)]
-
-    @model_validator(mode="after")
-    def known_fields(self) -> "Vary":
-        for field in self.conditions:
-            if field not in VARIED:
-                raise unknown("field in vary.conditions", field, VARIED)
-        return self
+    conditions: Conditions

@@ -131,7 +131,7 @@ class Suite(Section):
         if not self.vary:
             return {}
         found = {}
-        for field, factors in self.vary.conditions.items():
+        for field, factors in self.vary.conditions:
             for factor in factors:
                 content, condition = self.model_dump(), f"{field}-{factor}"
                 for section in (content["recipe"], *content["tasks"], *(task["recipe"] for task in content["tasks"])):

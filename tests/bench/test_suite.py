@@ -221,7 +221,7 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (vary(learning_rat=["x2"]), r"unknown field in vary.conditions 'learning_rat'; did you mean 'learning_rate'\?"),
+        (vary(learning_rat=["x2"]), r"vary.conditions: unknown key 'learning_rat'; did you mean 'learning_rate'\?"),
         (vary(steps=["x0"]), r"suite tiny-steps-x0: recipe.steps: Input should be greater than or equal to 1, got 0$"),
         (vary(steps=["2x"]), r"yaml: vary.conditions.steps.0: String should match pattern '\^x.*', got '2x'$"),
         (vary(steps=["x2"]) | {"seed": [1]}, r"vary: unknown key 'seed'; did you mean 'seeds'\?"),
