@@ -78,7 +78,7 @@ class SlurmExecutor:
         if plan:
             say(f"{plural(len(todo), 'run')} submitted in {plural(len(plan.shares), 'job')}: {submit(plan)}")
         if self.watch:
-            Watch(runs, out, on_event).until_all_ended()
+            follow(runs, out, on_event)
 
     def plan(self, runs: Sequence[Run], out: Path, queue: Queue) -> tuple[Sequence[Run], Plan | None]:
         """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
@@ -116,57 +116,49 @@ class SlurmExecutor:
         )
 
 
-class Watch:
-    """Follows the progress of submitted runs, from the shared folder and SLURM's answers."""
+def follow(runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+    """Report the progress of submitted runs, from the shared folder and SLURM's answers, until all have ended."""
+    running, lost_since = dict.fromkeys(runs), dict[Run, float]()
+    queue, said = None, ""
+    while running:
+        try:
+            if queue is None or time.monotonic() - queue.asked > ASK_SLURM_EVERY_S:
+                queue = Queue.read(out, runs[0].suite)
+            for run in list(running):
+                if event := event_of(run, queue, out, lost_since):
+                    if event.ends:
+                        running.pop(run)
+                    on_event(event)
+            said = ""
+        except InputError as error:
+            if said != (said := str(error)):
+                say(f"{said}; jobs and this command continue")
+        if running:
+            time.sleep(ASK_SLURM_EVERY_S if said else POLL_EVERY_S)
 
-    def __init__(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
-        self.suite, self.out, self.on_event = runs[0].suite, out, on_event
-        self.open = dict.fromkeys(runs)
-        """Runs that have not ended."""
-        self.lost_since: dict[Run, float] = {}
-        """Time since which a run has no job, or a result that cannot be read."""
 
-    def until_all_ended(self) -> None:
-        queue, said = None, ""
-        while self.open:
-            text = ""
-            try:
-                if queue is None or time.monotonic() - queue.asked > ASK_SLURM_EVERY_S:
-                    queue = Queue.read(self.out, self.suite)
-                for run in list(self.open):
-                    self.report(run, queue)
-            except InputError as error:
-                text = str(error)
-            if text and text != said:
-                say(f"{text}; jobs and this command continue")
-            said = text
-            if self.open:
-                time.sleep(ASK_SLURM_EVERY_S if text else POLL_EVERY_S)
+def event_of(run: Run, queue: Queue, out: Path, lost_since: dict[Run, float]) -> Event | None:
+    """What has become of a run that had not ended; None if that is not known yet.
 
-    def report(self, run: Run, queue: Queue) -> None:
-        """Report what has become of an open run."""
-        if event := self.event_of(run, queue):
-            if event.ends:
-                self.open.pop(run)
-            self.on_event(event)
-
-    def event_of(self, run: Run, queue: Queue) -> Event | None:
-        status = queue.status(run, self.out)
-        if status.state in FINISHED:
-            result = run.result(self.out)
-            assert result is not None
-            return Event("finished", run, result.steps, summarize_result(result))
-        if status.state == "failed":
-            return Event("failed", run, text=status.reason)
-        if queue.job(run):
-            self.lost_since.pop(run, None)
-            return Event("step", run, status.heartbeat.step) if status.heartbeat else None
-        since = self.lost_since.setdefault(run, time.monotonic())
-        # The loss is certain once SLURM, asked after the job disappeared, has a reason. A network file system may fail to read
-        # a result for a moment.
-        certain = status.reason and status.state != "unreadable" and queue.asked > since
-        if not certain and time.monotonic() - since <= LOST_AFTER_S:
-            return None
-        if status.state == "running":
-            return Event("locked", run)
-        return Event("lost", run, text=status.reason or "its job ended without a result; see its log")
+    Arguments:
+        lost_since: time since which a run has no job, or a result that cannot be read.
+    """
+    status = queue.status(run, out)
+    if status.state in FINISHED:
+        result = run.result(out)
+        assert result is not None
+        return Event("finished", run, result.steps, summarize_result(result))
+    if status.state == "failed":
+        return Event("failed", run, text=status.reason)
+    if queue.job(run):
+        lost_since.pop(run, None)
+        return Event("step", run, status.heartbeat.step) if status.heartbeat else None
+    since = lost_since.setdefault(run, time.monotonic())
+    # The loss is certain once SLURM, asked after the job disappeared, has a reason. A network file system may fail to read
+    # a result for a moment.
+    certain = status.reason and status.state != "unreadable" and queue.asked > since
+    if not certain and time.monotonic() - since <= LOST_AFTER_S:
+        return None
+    if status.state == "running":
+        return Event("locked", run)
+    return Event("lost", run, text=status.reason or "its job ended without a result; see its log")

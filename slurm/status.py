@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -35,6 +35,12 @@ END_REASONS = {
     "PREEMPTED": "was preempted, and the site did not requeue it",
 }
 """Why a job ended before its runs, by its state."""
+NEED_ATTENTION: dict[str, tuple[State, ...]] = {
+    "failed; lprime run … --retry-failed runs them again": ("failed",),
+    "unreadable; their results are not used": ("unreadable",),
+    "without a job; lprime run … --on … submits them again": ("missing", "paused"),
+}
+"""What to do about runs that have a reason → their states."""
 
 
 @dataclass(frozen=True)
@@ -170,34 +176,37 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
 
 
 def status_text(queue: Queue, statuses: dict[Run, Status], out: Path) -> str:
-    """The output of ``lprime status``."""
-    counts = format_counts(Counter(status.state for status in statuses.values()))
-    hint = empty_folder_hint(queue.suite.name, out)
-    parts = [
-        state_table(statuses),
-        f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hint}' if hint else ''}",
-        *job_lines(queue),
-        *running_lines(statuses),
-        *reason_lines(statuses),
-    ]
-    return "\n".join(parts)
-
-
-def state_table(statuses: dict[Run, Status]) -> str:
-    """Encodings by tasks, with the number of runs in each state."""
+    """The output of ``lprime status``: encodings by tasks with the number of runs in each state, jobs in the queue, progress of
+    active runs with the job that works on each, and runs that need attention."""
     from tabulate import tabulate
 
-    cells: dict[tuple[str, str], Counter[str]] = {}
+    cells: defaultdict[tuple[str, str], Counter[State]] = defaultdict(Counter)
     for run, status in statuses.items():
-        cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
-    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks]
-    lines = dict.fromkeys(line for line, _ in cells)
-    table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
-    return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")
+        for cell in ((run.encoding, run.task), ("all", "all")):
+            cells[cell][status.state] += 1
 
+    def counts(encoding: str, task: str) -> str:
+        found = cells[encoding, task]
+        return ", ".join(f"{found[state]} {state}" for state in STATES if found[state])
 
-def format_counts(counts: Counter[str]) -> str:
-    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    tasks, encodings = [spec.task for spec in queue.suite.tasks], dict.fromkeys(run.encoding for run in statuses)
+    table = [[encoding, *(counts(encoding, task) for task in tasks)] for encoding in encodings]
+    hint = empty_folder_hint(queue.suite.name, out)
+    lines = [tabulate(table, headers=["encoding", *tasks], tablefmt="simple"), ""]
+    lines.append(f"{plural(len(statuses), 'run')}: {counts('all', 'all')}{f'; {hint}' if hint else ''}")
+    if queue.no_answer:
+        lines.append(f"SLURM was not asked about the jobs: {queue.no_answer}")
+    elif queue.plans:
+        pending = Counter(job.reason for job in queue.live.values() if job.state == "PENDING" and job.reason != "None")
+        waits = ", ".join(f"{count} for {reason}" for reason, count in pending.most_common(3) if reason)
+        lines.append(f"{plural(len(queue.live), 'job')} in the queue{f'; waiting: {waits}' if waits else ''}")
+    if rows := status_rows({run: status for run, status in statuses.items() if status.state == "running"}):
+        head, rule, *active = tabulate(rows, headers="keys", tablefmt="simple").splitlines()
+        lines += ["", head, rule, *shortened(active)]
+    for advice, states in NEED_ATTENTION.items():
+        found = {run: status.reason for run, status in statuses.items() if status.state in states and status.reason}
+        lines += ["", *section(advice, found)] if found else []
+    return "\n".join(lines)
 
 
 def empty_folder_hint(suite: str, out: Path) -> str:
@@ -205,38 +214,3 @@ def empty_folder_hint(suite: str, out: Path) -> str:
     if not os.path.isdir(out):
         return f"there is no folder {out}"
     return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
-
-
-def job_lines(queue: Queue) -> list[str]:
-    """Jobs in the queue."""
-    if queue.no_answer:
-        return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
-    if not queue.plans:
-        return []
-    reasons = Counter(job.reason for job in queue.live.values() if job.state == "PENDING" and job.reason not in ("None", ""))
-    waits = ", ".join(f"{count} for {reason}" for reason, count in reasons.most_common(3))
-    return [f"{plural(len(queue.live), 'job')} in the queue{f'; waiting: {waits}' if waits else ''}"]
-
-
-def running_lines(statuses: dict[Run, Status]) -> list[str]:
-    """Progress of the active runs, and the job that works on each, if any."""
-    from tabulate import tabulate
-
-    rows = status_rows({run: status for run, status in statuses.items() if status.state == "running"})
-    if not rows:
-        return []
-    head, line, *lines = tabulate(rows, headers="keys", tablefmt="simple").splitlines()
-    return ["", head, line, *shortened(lines)]
-
-
-def reason_lines(statuses: dict[Run, Status]) -> list[str]:
-    """Runs that failed, whose results cannot be used or that lost their jobs, with reasons."""
-    lines: list[str] = []
-    for states, advice in {
-        ("failed",): "failed; lprime run … --retry-failed runs them again",
-        ("unreadable",): "unreadable; their results are not used",
-        ("missing", "paused"): "without a job; lprime run … --on … submits them again",
-    }.items():
-        found = {run: status.reason for run, status in statuses.items() if status.state in states and status.reason}
-        lines += ["", *section(advice, found)] if found else []
-    return lines

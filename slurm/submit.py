@@ -65,10 +65,7 @@ def job_script(plan: Plan) -> str:
     cluster = plan.cluster
     options: dict[str, object] = {
         "job-name": plan.name,
-        "partition": cluster.partition,
-        "account": cluster.account,
-        "qos": cluster.qos,
-        "constraint": cluster.constraint,
+        **cluster.model_dump(include={"partition", "account", "qos", "constraint"}),
         "time": cluster.time_minutes,
         "mem": f"{math.ceil(cluster.memory_gb * 1024)}M",  # 0 would mean all of the node's
         "nodes": 1,

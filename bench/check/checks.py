@@ -14,6 +14,8 @@ from .subject import Subject
 
 MODULES = {"encoding": ("contract", "causality", "state", "numbers"), "task": ("task_rules",)}
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
+FIRST = "correct that first; the other checks were not run"
+"""Advice after which no more checks are run."""
 MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
@@ -102,18 +104,12 @@ def load_checks(kind: str = "encoding") -> list[Check]:
     return [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
 
 
-def run_check(one: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
-    """Run one check.
-
-    Returns:
-        Its outcome; whether the checks after it are worth running.
-    """
-    status, advice, go_on = "failed", one.advice, True
+def run_check(one: Check, subject: Subject) -> CheckOutcome:
+    """Run one check. If its code raises an error, the advice is ``FIRST``."""
     try:
         with one_line_errors(subject.plugin):
-            found, status, advice = one.run(subject), "passed", ""
+            return one.outcome("passed", one.run(subject))
     except Fault as fault:
-        found, advice = str(fault), fault.advice or one.advice
+        return one.outcome("failed", str(fault), fault.advice or one.advice)
     except InputError as error:
-        found, advice, go_on = str(error), "correct that first", False
-    return one.outcome(status, found, advice), go_on
+        return one.outcome("failed", str(error), FIRST)

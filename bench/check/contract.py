@@ -70,23 +70,18 @@ def try_hooks(subject: Subject) -> None:
 
     Raises:
         InputError: the constructor or a hook raises an error, or a hook writes into an argument or returns something else than
-            the table in ``bench/encodings/base.py`` says.
+            the table in ``bench/encodings/base.py`` says; or nothing uses a method, whose name is close to that of a hook.
     """
     for cls in plugin_classes(subject.cls):
-        require_known_names(cls)
+        base = Wrapper if issubclass(cls, Wrapper) else Encoding
+        free = [name for name in (*HOOKS, "float_ids", "stage", "trained_as") if name not in vars(cls)]
+        text = inspect.getsource(inspect.getmodule(cls) or cls)
+        for name in vars(cls):
+            near = get_close_matches(name, free, 1, 0.75)
+            if near and not name.startswith("_") and not hasattr(base, name) and not re.search(rf"\.{name}\b", text):
+                raise InputError(f"nothing uses `{name}` of {cls.info.name}; did you mean `{near[0]}`?")
     for width in (1, subject.setup.train_tokens, subject.setup.longest_tokens):
         require_hooks(subject, width)
-
-
-def require_known_names(cls: type[Encoding]) -> None:
-    """Refuse a method that nothing uses and whose name is close to the name of a hook."""
-    base = Wrapper if issubclass(cls, Wrapper) else Encoding
-    free = [name for name in (*HOOKS, "float_ids", "stage", "trained_as") if name not in vars(cls)]
-    text = inspect.getsource(inspect.getmodule(cls) or cls)
-    for name in vars(cls):
-        near = get_close_matches(name, free, 1, 0.75)
-        if near and not name.startswith("_") and not hasattr(base, name) and not re.search(rf"\.{name}\b", text):
-            raise InputError(f"nothing uses `{name}` of {cls.info.name}; did you mean `{near[0]}`?")
 
 
 def require_hooks(

@@ -20,7 +20,7 @@ from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines
 from tasks import InputError, Task
 
-from .checks import MODULES, CheckOutcome, Report, load_checks, run_check
+from .checks import FIRST, MODULES, CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
 from .task_rules import TaskSubject
@@ -31,7 +31,6 @@ STEP_LIMIT_S = 100
 """Of loading the code, and of each check: a loop without an end is stopped in its line."""
 MEMORY_LIMIT_GIB = 6.0
 """Some 2 GiB are address space that libraries reserve without using it."""
-NOT_RUN = "not run before the failed check is passed"
 
 
 def check_encoding(
@@ -65,16 +64,15 @@ def check_encoding(
                 raise SealedError(f"answered {kind!r:.40}")
             checks = load_checks(kind)
             header = {name: str(values.get(name)) for name in ("encoding", "source_sha256")}
-            for _ in checks:
+            while len(findings) < len(checks) and not (findings and findings[-1].advice == FIRST):
                 findings.append(CheckOutcome.model_validate(process.answer("finding")[1]))
                 on_finding(findings[-1])
     except (SealedError, ValidationError) as error:
         if not header:
             raise InputError(f"{reference} cannot be checked: {error}") from None
-        advice = "fix this first; the other checks were not run"
-        findings.append(checks[len(findings)].outcome("failed", str(error), advice))
+        findings.append(checks[len(findings)].outcome("failed", str(error), FIRST))
         on_finding(findings[-1])
-        findings += [check.outcome("not run", NOT_RUN) for check in checks[len(findings) :]]
+    findings += [check.outcome("not run", "not run before the failed check is passed") for check in checks[len(findings) :]]
     files = [Path(parts(text)[0]) for text in references_in(reference)]
     unusual = list(unusual_lines({file.name: file.read_bytes() for file in files}))
     return Report(**header, seconds=round(time.monotonic() - start, 1), findings=findings, unusual=unusual)
@@ -107,11 +105,12 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         channel.send("refused", text=str(error))
         return
     channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
-    go_on = True
     for check in load_checks(kind):
         signal.alarm(STEP_LIMIT_S)
-        outcome, go_on = run_check(check, subject) if go_on else (check.outcome("not run", NOT_RUN), False)
+        outcome = run_check(check, subject)
         channel.send("finding", **outcome.model_dump())
+        if outcome.advice == FIRST:
+            break
 
 
 def plugin_paths(reference: str) -> list[Path]:

@@ -212,18 +212,12 @@ class Finding(Section):
                 if len(own) == len(tasks) and (number := number_of.of(own)) is not None:
                     numbers.setdefault(label, {})[seed] = number
         for label, members in self.best.items():
-            numbers[label] = best_of_others([numbers.get(member, {}) for member in members])
+            rivals = [numbers.get(member, {}) for member in members]
+            seeds, numbers[label] = set.intersection(*map(set, rivals)), {}
+            for seed in seeds if len(seeds) > 1 else ():
+                means = [fmean(one[other] for other in seeds - {seed}) for one in rivals]
+                numbers[label][seed] = rivals[int(np.argmax(means))][seed]
         return numbers
-
-
-def best_of_others(numbers: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """For each seed that all have, the number of the one with the largest mean over the other seeds."""
-    seeds = set.intersection(*map(set, numbers))
-    found = {}
-    for seed in seeds if len(seeds) > 1 else ():
-        means = [fmean(own[other] for other in seeds - {seed}) for own in numbers]
-        found[seed] = numbers[int(np.argmax(means))][seed]
-    return found
 
 
 def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:

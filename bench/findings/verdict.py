@@ -13,6 +13,7 @@ from itertools import product
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+import numpy as np
 import scipy  # its submodules are loaded when they are used
 
 from .finding import ALPHA, Expectation, Finding, Outcome, Samples
@@ -158,11 +159,9 @@ def verdict(p: float, p_against: float, parts: Sequence[Part]) -> str:
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Holm's adjusted p, in the order given."""
-    adjusted, largest = [0.0] * len(ps), 0.0
-    for rank, n in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
-        largest = max(largest, min(1.0, (len(ps) - rank) * ps[n]))
-        adjusted[n] = largest
-    return adjusted
+    order = np.argsort(ps)
+    adjusted = np.maximum.accumulate(np.minimum(1, np.array(ps)[order] * np.arange(len(ps), 0, -1)))
+    return adjusted[order.argsort()].tolist()
 
 
 def differences_of(expectation: Expectation) -> list[Difference]:

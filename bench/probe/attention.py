@@ -40,33 +40,33 @@ CELLS = 2**21
 """Largest number of tokens² of a batch, which bounds the memory."""
 Look = Callable[[Int[Tensor, " R"], Float[Tensor, "R H T"] | None, Float[Tensor, "R H d"]], dict[str, Tensor]]
 """Name → numbers of R places, from their positions, weights and outputs."""
-Use = Callable[[int, Float[Tensor, "B H T T"] | None, Float[Tensor, "B H T d"]], None]
-"""Takes a layer from 0; its attention A_ij = softmax(q·k/√d + bias) of query i and key j, None if the encoding computes its
-attention itself; and the heads' outputs, before they are mixed."""
 
 
 @torch.inference_mode()
 def read_attention(
-    model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None, use: Use
-) -> Float[Tensor, "B T D"]:
-    """Call ``use`` with the attention of each layer in turn, so that no two are in memory; returns the last hidden states.
+    model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None
+) -> list[tuple[Float[Tensor, "B H T T"] | None, Float[Tensor, "B H T d"]]]:
+    """For each layer: its attention A_ij = softmax(q·k/√d + bias) of query i and key j, None if the encoding computes its
+    attention itself; and the heads' outputs, before they are mixed.
 
     Arguments:
         announced_length, generator: see ``Decoder.forward``.
     """
+    found = []
     encoding, attend, own = model.encoding, model.encoding.attend, "attend" in hooks(type(model.encoding))
 
     def reading(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
         out = attend(q, k, v, bias, at)
-        use(at.layer, None if own else masked_softmax(scores(q, k, encoding.setup), bias, at), out)
+        found.append((None if own else masked_softmax(scores(q, k, encoding.setup), bias, at), out))
         return out
 
     model.eval()
     vars(encoding)["attend"] = reading  # an instance's attribute has precedence over its class's method
     try:
-        return model(tokens, announced_length, generator)
+        model(tokens, announced_length, generator)
     finally:
         del vars(encoding)["attend"]
+    return found
 
 
 def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int, dict[str, Tensor]]:
@@ -78,12 +78,9 @@ def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int
     for start in range(0, count, size):
         part = examples.rows(slice(start, start + size))
         asked = predicting(part)
-
-        def use(layer: int, weights: Tensor | None, output: Tensor, asked: Tensor = asked) -> None:
+        for layer, (weights, output) in enumerate(read_attention(subject.model, as_tokens(part), announced, generator)):
             weights = None if weights is None else weights.transpose(1, 2)[asked]
             found.setdefault(layer, []).append(look(asked.nonzero()[:, 1], weights, output.transpose(1, 2)[asked]))
-
-        read_attention(subject.model, as_tokens(part), announced, generator, use)
     return {layer: {name: torch.cat([part[name] for part in parts]) for name in parts[0]} for layer, parts in found.items()}
 
 

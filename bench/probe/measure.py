@@ -32,7 +32,7 @@ PROBES: dict[str, tuple[int, Callable[[Subject], list[Value]]]] = {
 def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> list[ProbeRecord]:
     """The records of finished runs, measured where they are missing; probes that a task does not allow are left out.
 
-    A run without weights is trained first.
+    A run without weights is trained first. One that diverged has no values.
 
     Raises:
         InputError: weights or a record are damaged or of another version.
@@ -43,31 +43,25 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> lis
     if without := sum(not weights_file(run, out).exists() for run in missing):
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
     for run, names in missing.items():
-        begin = time.perf_counter()
-        measure_run(run, out, names)
+        begin, result = time.perf_counter(), run.result(out)
+        subject = None if result and result.status == "diverged" else trained_subject(run, out)
+        for name in names:
+            start, (version, measure) = time.perf_counter(), PROBES[name]
+            values = measure(subject) if subject else []
+            record = ProbeRecord(
+                probe=name,
+                version=version,
+                **run.identity,
+                encoding=run.encoding,
+                source_sha256=source_hash(run.cls),
+                device=result.device if result else "",
+                note="" if subject else "the run diverged",
+                values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
+                seconds=round(time.perf_counter() - start, 3),
+            )
+            write_atomic(run.folder(out) / file_of(name), record.model_dump_json() + "\n")
         say(f"{run}: {time.perf_counter() - begin:.1f} s")
-    return [record for run in runs for name in wanted if (record := stored(run, out, name))]
-
-
-def measure_run(run: Run, out: Path, probes: Sequence[str]) -> None:
-    """Measure probes of one run; one that diverged has no values."""
-    result = run.result(out)
-    subject = None if result and result.status == "diverged" else trained_subject(run, out)
-    for name in probes:
-        start, (version, measure) = time.perf_counter(), PROBES[name]
-        values = measure(subject) if subject else []
-        record = ProbeRecord(
-            probe=name,
-            version=version,
-            **run.identity,
-            encoding=run.encoding,
-            source_sha256=source_hash(run.cls),
-            device=result.device if result else "",
-            note="" if subject else "the run diverged",
-            values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
-            seconds=round(time.perf_counter() - start, 3),
-        )
-        write_atomic(run.folder(out) / file_of(name), record.model_dump_json() + "\n")
+    return [known for run in runs for name in wanted if (known := stored(run, out, name))]
 
 
 def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:

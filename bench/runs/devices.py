@@ -100,18 +100,15 @@ def device_name(device: "torch.device") -> str:
 
 
 @cache
-def current_commit() -> str | None:
+def current_commit(root: Path = Path(__file__).resolve().parents[2]) -> str | None:
     """The git commit of the running code, with suffix ``-dirty`` if ``CODE`` was modified; None outside of a checkout.
 
     The environment variable ``LPRIME_COMMIT`` replaces it: for a copy of the code without its history, as in a container.
 
     Cached at the first run of the process: modules already imported do not follow later commits.
     """
-    return os.environ.get("LPRIME_COMMIT") or commit_of(Path(__file__).resolve().parents[2])
-
-
-def commit_of(root: Path) -> str | None:
-    """The commit of the checkout at ``root``, as for ``current_commit``; None if no repository tracks the code there."""
+    if given := os.environ.get("LPRIME_COMMIT"):
+        return given
     # In a git hook GIT_DIR and the like point to another repository. Optional locks could make a concurrent commit fail.
     env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
 

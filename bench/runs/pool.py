@@ -107,8 +107,9 @@ class LocalPool:
                     if worker.ready and worker.run is None and (run := self.next_run()):
                         self.assign(worker, run, run.encoding in keep)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
-                if not ready:
-                    self.report_steps()
+                for worker in [] if ready else active:
+                    if worker.run and (beat := read_heartbeat(worker.run.folder(out))):
+                        on_event(Event("step", worker.run, beat.step))
                 for worker in list(active):
                     self.receive(worker)  # also of a worker that has ended: its last message may be unread
                     if worker.process.sentinel in ready and not worker.process.is_alive():
@@ -168,12 +169,6 @@ class LocalPool:
                 self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller
-
-    def report_steps(self) -> None:
-        """Report the steps that the runs have reached, by their heartbeats."""
-        for worker in self.active:
-            if worker.run and (beat := read_heartbeat(worker.run.folder(self.out))):
-                self.on_event(Event("step", worker.run, beat.step))
 
     def handle_exit(self, worker: Worker) -> None:
         """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Self
+from typing import Literal
 
 from tasks import printable
 
@@ -80,23 +80,15 @@ class Progress:
         self.lost: dict[Run, str] = {}
         self.locked = 0
         self.start = self.last_line = time.monotonic()
-        self.live = Console().status(self.line()) if sys.stdout.isatty() else None
-
-    def __enter__(self) -> Self:
-        if self.live:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live:
-            self.live.stop()
+        self.live = Console().status(self.line())
+        """Shows the last line on a terminal, inside a ``with`` block, and nothing in a log."""
 
     def on_event(self, event: Event) -> None:
         self.ended += event.ends
         self.locked += event.kind == "locked"
         if event.kind in ("failed", "lost"):
             (self.failed if event.kind == "failed" else self.lost)[event.run] = event.text
-        if self.live and not event.ends:
+        if self.live.console.is_terminal and not event.ends:
             self.live.update(f"{self.line()}; {event}")
         elif event.ends or time.monotonic() - self.last_line >= LINE_EVERY_S:
             say(f"{self.line()}; {event}")

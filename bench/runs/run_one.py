@@ -1,13 +1,12 @@
 """Trains and evaluates one run, in the current process (``lprime run`` calls it in worker processes)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from bench.plugins.record import encoding_record
-from bench.result import LengthScore, Result, write_result
+from bench.result import Result, write_result
 from bench.training.evaluate import evaluate
-from tasks import Examples, Task
 
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, Run
 from .run_lock import heartbeat, lock_run
@@ -43,15 +42,11 @@ def run_one(
         encoding = encoding_record(run.cls)  # what may fail comes before the training
         training = trained(run, out, device, keep_weights, at_step, checkpoint_every_s)
         before_batch = partial(at_step, training.state.step)
-
-        def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-            return evaluate(training.model, task, test_sets, run.recipe_suite.test_seed, before_batch)
-
         return tested(
             run,
             training.model,
             training.state,
-            test,
+            partial(evaluate, training.model, test_seed=run.suite.test_seed, before_batch=before_batch),
             training.elapsed,
             encoding=encoding,
             trained_as=training.trained_as,

@@ -56,7 +56,5 @@ def shared_trainings(grid: Iterable[str] = ()) -> set[str]:
 
 def group_by_training(runs: Sequence[Run]) -> list[Run]:
     """The runs in order, except that runs of one training follow its first."""
-    groups: dict[Run, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(training_run(run), []).append(run)
-    return [run for group in groups.values() for run in group]
+    places: dict[Run, int] = {}
+    return sorted(runs, key=lambda run: places.setdefault(training_run(run), len(places)))

@@ -1,4 +1,4 @@
-"""The parts of a suite: model, recipe, task, block."""
+"""The parts of a suite: model, recipe, task, block, and its conditions."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from tasks import catalogue
 
-from .yaml_config import Section
+from .yaml_config import EncodingName, Section, Unique
 
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
@@ -114,3 +114,38 @@ class Block(Section):
     train_length: Annotated[float, Field(gt=0, le=16)] = 1
     steps: Annotated[float, Field(gt=0, le=16)] = 1
     batch: Annotated[float, Field(gt=0, le=16)] = 1
+
+
+Factors = Annotated[list[Annotated[str, Field(pattern=r"^x[0-9]{1,9}(\.[0-9]+)?$")]], Field(max_length=20), Unique]
+
+
+class Conditions(Section):
+    """What conditions can change."""
+
+    learning_rate: Factors = []
+    steps: Factors = []
+    batch: Factors = []
+    weight_decay: Factors = []
+    train_length: Factors = []
+
+
+class Vary(Section):
+    """Conditions of a suite: the suite with one thing changed, to see whether the order of the encodings depends on it.
+
+    ::
+
+        vary:
+          encodings: [nope, t5, alibi, rope]
+          seeds: [0, 1, 2]
+          conditions:
+            learning_rate: [x0.5, x2]
+            steps: [x4]                  # the number of warm-up steps stays
+            train_length: [x2]           # test lengths follow, as multiples of L
+
+    Each condition applies to all tasks, with their own values where they have some, and is a suite of its own with a name such
+    as ``small-learning_rate-x2`` and a fingerprint of its own. It is not part of the fingerprint of the suite that it varies.
+    """
+
+    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000), Unique]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000), Unique]
+    conditions: Conditions

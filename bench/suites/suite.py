@@ -20,8 +20,7 @@ import tasks as generators
 from bench.plugins.references import absolute, references_in
 from tasks import Examples, Task, unknown
 
-from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
-from .vary import Vary, derive
+from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec, Vary
 from .yaml_config import EncodingName, Section, Unique, read_yaml, unique, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
@@ -129,8 +128,20 @@ class Suite(Section):
         Raises:
             InputError: a condition that is no valid suite.
         """
-        found = derive(self.model_dump(), self.vary) if self.vary else {}
-        return {name: validated(Suite, content, f"suite {content['name']}") for name, content in found.items()}
+        if not self.vary:
+            return {}
+        found = {}
+        for field, factors in self.vary.conditions:
+            for factor in factors:
+                content, condition = self.model_dump(), f"{field}-{factor}"
+                for section in (content["recipe"], *content["tasks"], *(task["recipe"] for task in content["tasks"])):
+                    if field in section:
+                        product = section[field] * float(factor[1:])
+                        section[field] = product if field in ("learning_rate", "weight_decay") else round(product)
+                content |= {"name": f"{self.name}-{condition}", "about": f"Suite {self.name} with {field} {factor}."}
+                content |= {"encodings": self.vary.encodings, "seeds": self.vary.seeds, "vary": None, "condition": condition}
+                found[condition] = validated(Suite, content, f"suite {content['name']}")
+        return found
 
     def at(self, seed: int, learning_rate: float | None) -> "Suite":
         """The suite with the recipe and the lengths of one seed's block and of one learning rate."""

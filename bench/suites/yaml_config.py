@@ -18,8 +18,6 @@ from tasks import InputError, unknown
 S = TypeVar("S", bound="Section")
 
 EncodingName = Annotated[str, Field(min_length=1, max_length=1000)]
-MOST_BYTES = 2**16
-"""Size limit of a file, which takes under a second to read; the shipped ones have at most 2 KiB."""
 
 
 class Section(BaseModel):
@@ -82,14 +80,11 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
         InputError: the file cannot be read, is not YAML or not a mapping.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)
+        data = path.read_bytes()
     except OSError as error:
         near = get_close_matches(path.name, [other.name for other in path.parent.glob("*.y*ml") if other.is_file()], 1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near and isinstance(error, FileNotFoundError) else ""
         raise InputError(f"cannot read {kind} {path}: {error.strerror or error}{hint}") from None
-    if len(data) > MOST_BYTES:
-        raise InputError(f"{kind} {path} has more than {MOST_BYTES:,} bytes, the limit")
     try:
         content = yaml.load(data.decode("utf-8"), StrictLoader)
     except Exception as error:  # PyYAML's own, or what its parsers of numbers and dates raise

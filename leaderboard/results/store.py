@@ -73,7 +73,15 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
         if run.task not in catalogue():
             raise InputError(f"{path}: task {run.task} is not built in; boards have built-in tasks only")
         if key in stored:
-            refuse_other_outcome(run, stored[key][0], path, place / file_name(name))
+            other = stored[key][0]
+            differ = [field for field in OUTCOME if getattr(run, field) != getattr(other, field)]
+            differ += ["settings"] if run.encoding.settings != other.encoding.settings else []
+            if differ:
+                raise InputError(
+                    f"{path} contradicts the published {run.task} seed {run.seed} of {place / file_name(name)} in "
+                    f"{', '.join(differ)}, though suite and seed are the same; find out why (another processor or version may "
+                    "round differently), then delete one"
+                )
     new = {key: run for key, run in found.items() if key not in stored}
     lines = {key: line for key, (_, line) in stored.items()}
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}
@@ -83,17 +91,6 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
         own = sorted(key for key in lines if key[0] == encoding)
         write_if_changed(file, b"".join(lines[key] + b"\n" for key in own))
     return len(new), len(found) - len(new)
-
-
-def refuse_other_outcome(run: Result, stored: Result, path: Path, file: Path) -> None:
-    """Refuse a result that contradicts the published one of the same run."""
-    differ = [name for name in OUTCOME if getattr(run, name) != getattr(stored, name)]
-    differ += ["settings"] if run.encoding.settings != stored.encoding.settings else []
-    if differ:
-        raise InputError(
-            f"{path} contradicts the published {run.task} seed {run.seed} of {file} in {', '.join(differ)}, though suite and "
-            "seed are the same; find out why (another processor or version may round differently), then delete one"
-        )
 
 
 def relative_costs(folder: Path, suite: str) -> pd.DataFrame:

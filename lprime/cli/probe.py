@@ -73,7 +73,8 @@ def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: b
         return Progress([])
     say(f"{len(todo)} runs to do, results under {out / todo[0].suite.name}")
     pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if keep_weights else None)
-    with (progress := Progress(todo)):
+    progress = Progress(todo)
+    with progress.live:
         pool.execute(todo, out, progress.on_event)
     return progress
 

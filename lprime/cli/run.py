@@ -5,13 +5,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, suite_command, try_encodings
 
 if TYPE_CHECKING:
+    from bench.runs.progress import Progress
     from bench.runs.run import Run, Standing
     from bench.sealed.sandbox import SealedCode
 
@@ -54,8 +55,6 @@ def run(
     from slurm.executor import SlurmExecutor
     from tasks import InputError, train_batch
 
-    from .run_report import Outcome
-
     given = context.get_parameter_source("workers")  # $LPRIME_WORKERS is only a default
     if on and (device or (workers and given and given.name == "COMMANDLINE")):
         raise InputError("--workers and --device apply to this machine only; with --on, the cluster file decides")
@@ -78,9 +77,9 @@ def run(
         for name in {run.task for run in runs}:
             train_batch(loaded.make_task(name), 1, 1, 0, 0)  # data that cannot be read is an error before the first run
         out.mkdir(parents=True, exist_ok=True)
-    before = {run: run.standing(out) for run in runs}
+    standings = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
-    todo = [run for run in runs if before[run].state not in skipped]
+    todo = [run for run in runs if standings[run].state not in skipped]
     executor: LocalPool | SlurmExecutor
     if cluster:
         executor = SlurmExecutor(cluster, not detach, keep_weights, code)
@@ -91,35 +90,83 @@ def run(
     else:
         keep = {run.encoding for run in todo} if keep_weights else None
         executor = local_pool(workers, device, checkpoint_every_s=checkpoint_every, keep_weights=keep)
-    outcome = Outcome(suite, out, before, todo)
-    warn(loaded.seeds, runs, {} if sealed else outcome.done, out)
+    done = {run: standing for run, standing in standings.items() if standing.state in FINISHED}
+    warn(loaded.seeds, runs, {} if sealed else done, out)
+    tally, preview = Progress([]), list[str]()
     if not todo:
-        say(f"nothing to run: {len(outcome.done)} of {len(runs)} runs are done under {out / loaded.name}")
+        say(f"nothing to run: {len(done)} of {len(runs)} runs are done under {out / loaded.name}")
     elif dry_run:
-        outcome.preview = executor.dry_run(todo, out)
+        preview = executor.dry_run(todo, out)
     else:
         say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
         if detach:
             executor.execute(todo, out, lambda event: None)
             say(f"all jobs are queued; follow them with: {suite_command('status', suite, out)}")
         else:
-            tally = outcome.tally = Progress(todo)
+            tally = Progress(todo)
             try:
-                with tally:
+                with tally.live:
                     executor.execute(todo, out, tally.on_event)
             except (KeyboardInterrupt, SystemExit):
                 go_on = f"the jobs continue: {suite_command('status', suite, out)}"
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
-            outcome.after = {run: run.standing(out) for run in todo if run not in tally.lost}
-    for line in outcome.attention():
-        say(line)
-    if outcome.tally.total and outcome.done:
+            standings |= {run: run.standing(out) for run in todo if run not in tally.lost}
+    outcome = report(standings, todo, tally, preview)
+    if tally.total and outcome["done"]:
         say(f"the board: {suite_command('board', suite, out)}")
     if as_json:
-        print_json(outcome.as_dict())
-    return outcome.code
+        print_json({"suite": suite, "out": str(out)} | outcome)
+    failed = outcome["failed"] and not preview
+    return int(bool(failed or outcome["lost"] or outcome["unreadable"] or tally.locked))  # a diverged run is a result
+
+
+def report(
+    standings: "Mapping[Run, Standing]", todo: "Sequence[Run]", tally: "Progress", preview: Sequence[str]
+) -> dict[str, Any]:
+    """Print what would run, and the runs that need attention; returns the outcome as plain data.
+
+    Arguments:
+        standings: all runs; lost ones as they stood before, since their results cannot be read.
+        todo: the runs to execute.
+        tally: how those ended; of no runs if they were not executed, or not watched.
+        preview: lines of a dry run.
+    """
+    from bench.runs.progress import say, section
+    from bench.runs.run import FINISHED
+
+    planned = set(todo)
+    left = {run: found for run, found in standings.items() if run not in planned}
+    before = {run: found.reason for run, found in left.items() if found.state == "failed"}
+    unreadable = {run: found.reason for run, found in left.items() if found.state == "unreadable"}
+    diverged = {run: found.steps for run, found in standings.items() if found.state == "diverged"}
+    count, at_step = f"of {len(todo)} runs", {run: f"at step {step} of {run.steps}" for run, step in diverged.items()}
+    for line in (
+        *preview,
+        *(f"not used: {reason}" for reason in unreadable.values()),
+        *section("failed before; --retry-failed runs them again", before),
+        *[f"{tally.locked} {count} are in progress in another process"] * bool(tally.locked),
+        *section(f"{count} failed; --retry-failed runs them again", tally.failed),
+        *section(f"{count} lost their jobs; re-run to resume them", tally.lost),
+        *section(f"of {len(standings)} runs diverged (NaN or infinite loss) and count as zero", at_step),
+    ):
+        say(line)
+
+    def listed(runs: "Mapping[Run, Any]", key: str) -> list[dict[str, Any]]:
+        names = ("task", "encoding", "seed", "learning_rate")
+        return [dict(zip(names, run.key, strict=True)) | {key: value} for run, value in runs.items()]
+
+    return {
+        "runs": len(standings),
+        "done": sum(found.state in FINISHED for found in standings.values()),
+        "failed": listed(before | tally.failed, "reason"),
+        "lost": listed(tally.lost, "reason"),
+        "diverged": listed(diverged, "step"),
+        "unreadable": listed(unreadable, "reason"),
+        "preview": list(preview),
+        "in_another_process": tally.locked,
+    }
 
 
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":

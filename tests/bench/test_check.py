@@ -9,7 +9,7 @@ from commands import run_command
 from support import ROOT
 
 from bench.check import Report, check_encoding, run_checks
-from bench.check.checks import run_check
+from bench.check.checks import FIRST, run_check
 from bench.check.contract import declaration_faults
 from bench.encodings import Encoding, Stage
 from bench.plugins.registry import get_encoding
@@ -73,14 +73,14 @@ def test_outcomes_of_a_check():
             ("devices", "NeedsNumbers"), ("tokens", "UsesTokens"), ("devices", "ForgetsTheDevice"),
         ]
     )  # fmt: skip
-    assert [outcome.status for outcome, _ in (passed, failed, error)] == ["passed", "failed", "failed"]
-    assert [go_on for _, go_on in (passed, failed, error)] == [True, True, False]
-    assert passed[0].found.startswith("cannot be decided without a GPU")
-    assert "forgets_the_device raised an error (cheats.py, line" in error[0].found
-    assert [line.split()[0] for line in failed[0].lines()] == ["FAIL", "expected", "found", "to"]
+    assert [outcome.status for outcome in (passed, failed, error)] == ["passed", "failed", "failed"]
+    assert error.advice == FIRST != failed.advice
+    assert passed.found.startswith("cannot be decided without a GPU")
+    assert "forgets_the_device raised an error (cheats.py, line" in error.found
+    assert [line.split()[0] for line in failed.lines()] == ["FAIL", "expected", "found", "to"]
     header = {"encoding": "x", "source_sha256": "x", "seconds": 1}
-    assert Report(**header, findings=[passed[0]]).passed
-    report = Report(**header, findings=[passed[0], failed[0]])
+    assert Report(**header, findings=[passed]).passed
+    report = Report(**header, findings=[passed, failed])
     assert not report.passed and report.summary() == "x: 1 of 2 checks passed in 1 s; failed: tokens"
 
 

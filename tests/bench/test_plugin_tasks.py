@@ -166,7 +166,7 @@ def test_what_a_check_of_a_task_catches(reversal, check, old, new, message):
     text = reversal.read_text()
     assert old in text
     reversal.write_text(text.replace(old, new))
-    outcome, _ = run_check(CHECKS[check], TaskSubject(*registry.get_task("reversal.py")))
+    outcome = run_check(CHECKS[check], TaskSubject(*registry.get_task("reversal.py")))
     assert outcome.status == "failed" and message in outcome.found
 
 

@@ -18,7 +18,7 @@ from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
-from bench.runs.devices import commit_of, cpu_quota, current_commit
+from bench.runs.devices import cpu_quota, current_commit
 from bench.runs.pool import local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
@@ -226,22 +226,22 @@ def checkout(tmp_path: Path) -> Path:
 )
 def test_changed_and_new_code_is_dirty_and_new_results_are_not(checkout, name, dirty, monkeypatch):
     head = git(checkout, "rev-parse", "HEAD")
-    assert len(head) == 40 and commit_of(checkout) == head
+    assert len(head) == 40 and current_commit.__wrapped__(checkout) == head
     (checkout / name).parent.mkdir(parents=True, exist_ok=True)
     (checkout / name).write_text("changed\n")
-    assert commit_of(checkout) == head + dirty
+    assert current_commit.__wrapped__(checkout) == head + dirty
     monkeypatch.setenv("GIT_DIR", str(checkout / "absent"))  # as in a git hook
-    assert commit_of(checkout) == head + dirty
+    assert current_commit.__wrapped__(checkout) == head + dirty
 
 
 def test_without_git_or_a_checkout_there_is_no_commit(checkout, tmp_path_factory, monkeypatch):
     installed = checkout / ".venv/lib/site-packages"
     (installed / "bench").mkdir(parents=True)
     (installed / "bench/__init__.py").write_text("")
-    assert commit_of(installed) is None, "a package inside somebody's repository"
-    assert commit_of(tmp_path_factory.mktemp("other")) is None
+    assert current_commit.__wrapped__(installed) is None, "a package inside somebody's repository"
+    assert current_commit.__wrapped__(tmp_path_factory.mktemp("other")) is None
     monkeypatch.setenv("PATH", "")
-    assert commit_of(checkout) is None
+    assert current_commit.__wrapped__(checkout) is None
 
 
 def test_a_result_contains_commit_and_cpu_share_which_waiting_lowers(tmp_path, suite, monkeypatch):

@@ -11,7 +11,7 @@ from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite
 from slurm import commands
 from slurm.commands import JobInfo
-from slurm.executor import Watch
+from slurm.executor import event_of
 from slurm.job import EXIT_REASONS, UNSAVED
 from slurm.status import Queue
 
@@ -33,21 +33,19 @@ def site(monkeypatch):
 )
 def test_a_run_whose_job_ended_is_given_up_with_the_reason(tmp_path, ended, reason):
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
-    lost, events = queue(submitted(tmp_path, [run]), ended), []
-    watch = Watch([run], tmp_path, events.append)
+    lost = queue(submitted(tmp_path, [run]), ended)
     lost.asked = math.inf  # after the loss
-    watch.report(run, lost)
-    assert [(event.kind, event.text) for event in events] == [("lost", reason)] and not watch.open
+    event = event_of(run, lost, tmp_path, {})
+    assert (event.kind, event.text, event.ends) == ("lost", reason, True)
 
 
 def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_path, monkeypatch):
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
     monkeypatch.setattr("slurm.executor.LOST_AFTER_S", -1)
-    left, events = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED")), []
+    left = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED"))
     with lock_run(run.folder(tmp_path)):
-        watch = Watch([run], tmp_path, events.append)
-        watch.report(run, left)
-    assert [event.kind for event in events] == ["locked"] and not watch.open
+        event = event_of(run, left, tmp_path, {})
+    assert event.kind == "locked" and event.ends
 
 
 @pytest.mark.parametrize("others", ["PENDING", "CANCELLED by 1000"])
@@ -84,11 +82,11 @@ def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site):
 def test_a_damaged_result_ends_its_run(tmp_path, monkeypatch):
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
     monkeypatch.setattr("slurm.executor.LOST_AFTER_S", -1)
-    damaged, events = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED")), []
+    damaged = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED"))
     run.folder(tmp_path).mkdir(parents=True)
     (run.folder(tmp_path) / "result.json").touch()
-    Watch([run], tmp_path, events.append).report(run, damaged)
-    assert [event.kind for event in events] == ["lost"] and "result.json is not a whole result" in events[0].text
+    event = event_of(run, damaged, tmp_path, {})
+    assert event.kind == "lost" and "result.json is not a whole result" in event.text
 
 
 def test_a_controller_that_does_not_answer(tiny, tmp_path, site, monkeypatch):
