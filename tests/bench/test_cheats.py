@@ -1,20 +1,15 @@
 """Cheats that only the judge of a sealed run catches. What hooks do while they are checked: test_check.py."""
 
-import os
-import threading
 from dataclasses import replace
-from multiprocessing.connection import Connection
-from types import SimpleNamespace
 
 import pytest
-from cheat_files import sealed_code
+from cheat_files import sealed_code, start_thread
 from support import ROOT, suite_dict
 
 from bench.runs.run import Run
 from bench.runs.run_lock import read_heartbeat
 from bench.runs.run_one import run_one
 from bench.sealed import process, served_model
-from bench.sealed.process import Channel, SealedError
 from bench.sealed.run import SealedRequest, run_sealed
 from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
@@ -23,22 +18,6 @@ from tasks import InputError
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
 """Of sealed runs, with batches as large as real ones."""
-
-
-def start_thread(arguments, code, descriptor, stderr):
-    """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
-    connection = Connection(os.dup(descriptor))
-
-    def serve() -> None:
-        channel = Channel(connection)
-        try:
-            served_model.serve(channel, channel.receive()[2])
-        except (SealedError, OSError):  # the judge has closed it
-            connection.close()
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    return SimpleNamespace(pid=0, returncode=0, kill=lambda: None, wait=lambda timeout=None: thread.join(timeout))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from cheat_files import sealed_code
+from cheat_files import sealed_code, start_thread
 from support import ROOT, suite_dict
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
@@ -41,18 +41,20 @@ ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
-    ("encoding", "sees_content"),
+    ("encoding", "sees_content", "in_sandbox"),
     [
-        ("finetuned(rope)", False),
-        ("randomised(rope)", False),
-        ("t5", False),
-        ("learned", False),
-        ("nope", False),
-        ("abacus", True),
-        ("cope", True),
+        ("finetuned(rope)", False, True),
+        ("abacus", True, True),
+        ("randomised(rope)", False, False),
+        ("t5", False, False),
+        ("learned", False, False),
+        ("nope", False, False),
+        ("cope", True, False),
     ],
 )
-def test_a_sealed_run_has_the_result_of_any_other(encoding, sees_content, tmp_path):
+def test_a_sealed_run_has_the_result_of_any_other(encoding, sees_content, in_sandbox, tmp_path, monkeypatch):
+    if not in_sandbox:
+        monkeypatch.setattr(process, "start_sandboxed", start_thread)
     run = Run(SUITE, "copying", encoding, 0)
     code = sealed_code(encoding)
     found, expected = run_sealed(run, code, test_seed=SUITE.test_seed), run_one(run, tmp_path, "cpu")
