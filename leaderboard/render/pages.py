@@ -22,7 +22,7 @@ from leaderboard.stats.transfer import MEASURES, across
 from .columns import PAGE, columns_of, limit, number, shown, signs
 from .published import TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
-from .verdict import leaders, main_rows, needs, significant_pairs, verdict
+from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, ON_TEXT, SIZES, GALLERY = "README.md", "findings.md", "text.md", "sizes.md", "GALLERY.md"
@@ -173,10 +173,12 @@ def encoding_page(published: Published, name: str) -> str:
             ]
             limits = {f"score.{task}": limit(row, task) for task in board.tasks}
             suites.append({"board": board, "row": row, "columns": columns, "limits": limits})
+    first, row = suites[0]["board"], suites[0]["row"]
     return render(
         "encoding.md.j2",
         encoding=name,
         suites=suites,
+        fails=[tasks.title(task).lower() for task in first.tasks if row[f"limit.{task}"] < SHORT],
         declared=getattr(built_in(name), "info", None),
         facts={field: fact(name, field) for field in FACTS},
         formulas=formulas(name),

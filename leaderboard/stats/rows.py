@@ -35,6 +35,8 @@ class Board:
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
         self.all_runs = kept = newest_runs(runs)
         """All runs, with the columns of ``scored`` and ``chosen``."""
+        self.left_out = len(runs) - len(kept)
+        """How many runs have another fingerprint."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
         self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         ranked = [task for task in kept["task"].unique() if is_ranked(task)]

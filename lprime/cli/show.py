@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,7 +79,8 @@ def show(
 
     for item in map(readable, items):  # a task and a suite may have the same name
         rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
-        print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
+        left = max(30, get_terminal_size().columns - 2 - max(len(key) for key, _ in rows))
+        print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, min(100, left)]), end="\n\n")
 
 
 def catalogue(kind: str, whole: bool = True) -> Mapping[str, Callable[[], dict[str, Any]]]:

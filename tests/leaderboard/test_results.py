@@ -164,7 +164,7 @@ def test_results_whose_folder_is_gone_and_of_an_older_version_stay_and_never_mix
     found = read_published(board)
     assert found.groupby(["suite_version", "fingerprint"]).size().to_dict() == {(1, "older"): 6, (2, "newer"): 6}
     shown = build_board(found, None)
-    assert (shown.version, shown.fingerprint, len(shown.runs)) == (2, "newer", 6)
+    assert (shown.version, shown.fingerprint, len(shown.runs), shown.left_out) == (2, "newer", 6, 6)
 
 
 REFUSED = {
