@@ -12,7 +12,16 @@ from tasks import printable
 LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
 TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://example.org"}
 """Texts of the template of ``lprime new``, which nobody's encoding has."""
-LONG_LINE, MANY_BYTES, MANY_NUMBERS = 128, 20_000, 300
+LONG_LINE, LONG_TEXT, MANY_BYTES, MANY_NUMBERS = 128, 80, 20_000, 300
+USUAL = "__future__|abc|bench|collections|dataclasses|functools|itertools|jaxtyping|lprime|math|numpy|torch|typing"
+"""What encodings import."""
+UNUSUAL = {
+    "an escaped character": re.compile(r"\\[xuUN0]"),
+    "a long text": re.compile(rf"""(["'])[^"'\s]{{{LONG_TEXT},}}\1"""),
+    "compares a task's length": re.compile(r"(train|longest)_(length|tokens)\s*(==|!=|in\b)|(==|!=)\s*[\w.]*(train|longest)_"),
+    "an import": re.compile(rf"^\s*(from|import)\s+(?!({USUAL})\b)(?=\w[\w.]*(\s+import\b|\s+as\b|\s*,|\s*$))"),
+}
+"""What a maintainer should look at in a line → how it looks."""
 
 
 def invisible_character(text: str, allowed: str = "") -> str:
@@ -55,5 +64,4 @@ def unusual_lines(sources: Mapping[str, bytes]) -> Iterator[str]:
                 yield f"{path}, line {number}: {len(line)} characters"
             if character := invisible_character(line, allowed="\t"):
                 yield f"{path}, line {number}: an invisible character (U+{ord(character):04X})"
-            if re.search(r"\\[xuUN0]", line):
-                yield f"{path}, line {number}: an escaped character"
+            yield from (f"{path}, line {number}: {what}" for what, pattern in UNUSUAL.items() if pattern.search(line))

@@ -157,6 +157,9 @@ UNUSUAL = {
     "x = 'a\u200bb'": "line 1: an invisible character (U+200B)",
     r"x = '\x41'": "line 1: an escaped character",
     "x = '" + "a" * 201 + "'": "line 1: 207 characters",
+    "x = '" + "a" * 80 + "'": "line 1: a long text",
+    "import math, os\nfrom os import path": "line 2: an import",
+    "if self.setup.train_length == 16:": "line 1: compares a task's length",
     "x = [" + "1, " * 301 + "]": ": 301 numbers",
 }
 
