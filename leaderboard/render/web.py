@@ -164,6 +164,7 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "score": row["score"],
         "step_time": row["step_time"],
+        "text": row["text"],
         "link": safe_link(str(row["link"])),
         "colour": colour(name),
         "about": {key: text for key, text in about.items() if text},

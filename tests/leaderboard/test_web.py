@@ -34,6 +34,7 @@ def made():
     ]
     found = board(runs)
     found.rows["step_time"] = [1.0, 1.1, 2.0, 1.05, 1.3]
+    found.rows["text"] = [2.1, 4.6, 5.3, np.nan, 2.2]
     return found
 
 
@@ -118,7 +119,7 @@ def test_rows_lie_beside_the_page_as_csv_and_json(tmp_path):
     found = made()
     write_page([found], tmp_path)
     rows = json.loads((tmp_path / "tiny.json").read_text())
-    assert [row["encoding"] for row in rows] == list(found.rows["encoding"]) and rows[0]["text"] is None
+    assert [row["encoding"] for row in rows] == list(found.rows["encoding"]) and rows[3]["text"] is None
     assert len((tmp_path / "tiny.csv").read_text().splitlines()) == 1 + len(rows)
 
 
@@ -234,6 +235,8 @@ class TestInChromium:
         first = np.bincount(values[:, draws].mean(2).argmax(0), minlength=4) / len(draws)
         assert [one["first"] for one in live] == pytest.approx(first, abs=0.04)
         assert all(1 <= one["low"] <= one["high"] <= 4 for one in live)
+        expected = np.quantile(values[:, draws].mean(2), [0.025, 0.975], axis=1).T
+        assert [[one["from"], one["to"]] for one in live] == pytest.approx(expected, abs=0.005)
         shifted = tab.evaluate(f"centred({rows}.map((row, r) => row.map((v, b) => r && b > 3 ? null : v + b)))")
         assert np.nanmean(np.array(shifted, float), axis=1) - np.mean(shifted[0]) == pytest.approx(
             [0, *(values[1:, :4].mean(1) - values[0, :4].mean())], abs=1e-6
@@ -261,6 +264,8 @@ class TestInChromium:
         best = [r for r in rows.itertuples() if not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any()]
         front = tab.evaluate("Chart.getChart('cost').data.datasets[1].data.slice(0, -1).map(p => p.name)")
         assert front == [r.encoding for r in sorted(best, key=lambda r: r.step_time)]
+        texts = tab.evaluate("Chart.getChart('text').data.datasets[0].data.map(p => [p.name, p.y])")
+        assert dict(texts) == rows.set_index("encoding")["text"].dropna().to_dict()
 
     @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
     def test_axe_finds_nothing(self, opened, width, scheme):

@@ -65,10 +65,23 @@ function curvesConfig(board, recipe, task, names, others) {
 /* Score against step time; the line joins what nothing beats in both. points: {name, x, y, colour}. */
 function costConfig(points, names, onPick) {
   const front = points.filter((one) => !points.some((other) => other.x <= one.x && other.y > one.y)).sort((a, b) => a.x - b.x);
+  const line = [...front, { x: Math.max(...points.map((one) => one.x)), y: front.at(-1).y }];
   const config = options("", axis("step time, nope = 1", { type: "logarithmic", ticks: { callback: (x) => `${x}×` } }), axis("score", { min: 0, max: 1 }));
   config.scales.x.afterBuildTicks = inside(COSTS);
   config.scales.y.afterBuildTicks = inside([0, 0.2, 0.4, 0.6, 0.8, 1]);
-  config.plugins.tooltip = { filter: (item) => item.datasetIndex === 0, callbacks: { label: ({ raw }) => `${raw.name}: ${near(raw.y)} at ${near(raw.x)}×` } };
+  return scatterConfig(config, points, front, line, names, onPick, ({ raw }) => `${raw.name}: ${near(raw.y)} at ${near(raw.x)}×`);
+}
+
+/* Bits per character of real text far beyond L against the score on synthetic tasks. */
+function textConfig(points, names, onPick) {
+  const config = options("", axis("score", { min: 0, max: 1 }), axis("bits per character", { reverse: true }));
+  config.scales.x.afterBuildTicks = inside([0, 0.2, 0.4, 0.6, 0.8, 1]);
+  return scatterConfig(config, points, [], [], names, onPick, ({ raw }) => `${raw.name}: ${near(raw.y)} bits, score ${near(raw.x)}`);
+}
+
+/* A dot for each encoding, with the names of the chosen ones and of those on the line. */
+function scatterConfig(config, points, front, line, names, onPick, told) {
+  config.plugins.tooltip = { filter: (item) => item.datasetIndex === 0, callbacks: { label: told } };
   config.onClick = (event, found, chart) => {
     const hit = chart.getElementsAtEventForMode(event, "nearest", { intersect: true }, true).find((one) => one.datasetIndex === 0);
     if (hit) onPick(points[hit.index].name);
@@ -86,7 +99,6 @@ function costConfig(points, names, onPick) {
       ctx.fillText(point.name, left, top);
     }
   } };
-  const line = [...front, { x: Math.max(...points.map((one) => one.x)), y: front.at(-1).y }];
   return { type: "scatter", options: config, plugins: [background, label], data: { datasets: [
     { data: points, pointHitRadius: 6, pointRadius: points.map((one) => (strong(one) ? 6 : 4)), order: 1,
       backgroundColor: points.map((one) => (strong(one) ? one.colour : css("--muted"))) },

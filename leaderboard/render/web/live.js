@@ -69,10 +69,10 @@ function centred(rows) {
   return rows.map((row) => row.map((value, b) => (value === null ? null : value - shared[b] + middle)));
 }
 
-/* Share of resamples of the blocks in which each row is first, and 95 % interval of its rank; null for a single block. */
+/* Share of resamples of the blocks in which each row is first, 95 % intervals of its rank and mean; null for a single block. */
 function resampled(rows) {
-  const count = rows[0].length, random = generator(1), ranks = rows.map(() => Array(rows.length).fill(0));
-  if (count < 2) return rows.map(() => ({ first: null, low: null, high: null }));
+  const count = rows[0].length, random = generator(1), ranks = rows.map(() => Array(rows.length).fill(0)), drawnMeans = rows.map(() => []);
+  if (count < 2) return rows.map(() => ({ first: null, low: null, high: null, from: null, to: null }));
   const plain = rows.map((row) => mean(known(row)));
   for (let k = 0; k < REPLICATES; k++) {
     const drawn = Array.from({ length: count }, () => Math.floor(random() * count));
@@ -80,13 +80,17 @@ function resampled(rows) {
       const values = known(drawn.map((b) => row[b]));
       return values.length ? mean(values) : plain[r];
     });
+    means.forEach((value, row) => drawnMeans[row].push(value));
     [...means.keys()].sort((a, b) => means[b] - means[a]).forEach((row, place) => { ranks[row][place]++; });
   }
   const quantile = (own, share) => {
     let sum = 0;
     return 1 + own.findIndex((times) => (sum += times) >= share * REPLICATES);
   };
-  return ranks.map((own) => ({ first: own[0] / REPLICATES, low: quantile(own, 0.025), high: quantile(own, 0.975) }));
+  return ranks.map((own, row) => {
+    const sorted = drawnMeans[row].sort((a, b) => a - b), at = (share) => sorted[Math.floor(share * REPLICATES)];
+    return { first: own[0] / REPLICATES, low: quantile(own, 0.025), high: quantile(own, 0.975), from: at(0.025), to: at(0.975) };
+  });
 }
 
 /* Encoding → score, rank interval, P(first), band over learning rates and score by task.

@@ -86,7 +86,7 @@ function liveCell(own, key) {
     rank_low: () => [own.low === null ? "–" : own.low === own.high ? `${own.low}` : `${own.low}–${own.high}`, own.low ?? ""],
     p_first: () => [short(own.first), own.first ?? ""],
     rate_low: () => (own.band ? [`${short(own.band[0])}–${short(own.band[1])}`, own.band[0]] : ["–", ""]),
-    low: () => ["–", ""],
+    low: () => (own.from === null ? ["–", ""] : [`${short(own.from)}–${short(own.to)}`, own.from]),
   };
   return key in cells ? (own ? cells[key]() : ["–", ""]) : null;
 }
@@ -203,11 +203,15 @@ function updateCharts() {
   const config = mainChart(), names = picked().slice(0, MOST);
   draw($("curves"), config);
   $("curves").setAttribute("aria-label", `${config.options.plugins.title.text}, of ${names.join(", ") || "no encoding"}`);
-  const point = (name) => ({ name, x: board().rows[name].step_time, y: (changed() ? live.get(name)?.score : board().rows[name].score) ?? null, colour: board().rows[name].colour });
-  const ranked = rowsOf(section().querySelector("tbody")).filter((row) => !row.hidden).map((row) => point(row.dataset.name));
-  const points = ranked.filter((one) => one.x !== null && one.y !== null);
-  $("cost").parentElement.hidden = $("cost-title").hidden = !points.length;
-  if (points.length) draw($("cost"), costConfig(points, names, (name) => change({ card: name })));
+  const shown = rowsOf(section().querySelector("tbody")).filter((row) => !row.hidden).map((row) => ({ name: row.dataset.name, ...board().rows[row.dataset.name] }));
+  const score = (one) => (changed() ? live.get(one.name)?.score : one.score) ?? null;
+  const scatter = (id, make, x, y) => {
+    const points = shown.map((one) => ({ name: one.name, colour: one.colour, x: x(one), y: y(one) })).filter((one) => one.x !== null && one.y !== null);
+    $(id).parentElement.hidden = $(`${id}-title`).hidden = !points.length;
+    if (points.length) draw($(id), make(points, names, (name) => change({ card: name })));
+  };
+  scatter("cost", costConfig, (one) => one.step_time, score);
+  scatter("text", textConfig, score, (one) => one.text);
 }
 
 function cell(kind, text) {
