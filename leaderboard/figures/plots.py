@@ -157,10 +157,14 @@ def length_axis(axes: "Axes", first: float, last: float) -> None:
 def one_encoding(board: Board, encoding: str, attention: Heads | None = None) -> "Figure":
     """What one encoding attends to before training, if that is known, and its curves next to the best encoding and to NoPE."""
     names = list(dict.fromkeys([encoding, board.rows.iloc[0]["encoding"], "nope"]))
-    return curves(board, names, f"{encoding}: exact match by test length", alone=attention or [])
+    row = board.rows.set_index("encoding").loc[encoding]
+    reached = sorted((row[f"limit.{task}"], task) for task in board.tasks if np.isfinite(row[f"limit.{task}"]))
+    ends = [reached[-1], *reached[: len(reached) > 1]] if reached else []
+    told = [f"to {limit_text(at, row[f'limit_mark.{task}'])} L on {tasks.title(task).lower()}" for at, task in ends]
+    return curves(board, names, f"{encoding}: half right {', but '.join(told) or 'nowhere'}", alone=attention or [])
 
 
-def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Figure":
+def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str], title: str) -> "Figure":
     """Rank by score on synthetic tasks, and rank by the rise of bits on real text, of encodings that have both.
 
     Arguments:
@@ -178,5 +182,5 @@ def on_text(board: Board, text: pd.DataFrame, highlighted: Sequence[str]) -> "Fi
     axes.set_yticks([1, len(places)], ["last", "first"])
     axes.set_xticks([0, 1], [f"score of suite {board.suite}", "rise of bits on real text"])
     end_labels(axes, labels, 1)
-    headline(figure, "Order on synthetic tasks, and on real text")
+    headline(figure, title)
     return figure

@@ -26,8 +26,9 @@ from bench.result import read_json
 from leaderboard.results.file_names import IMAGES, LINES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import compare, measured
-from tasks import InputError
+from tasks import InputError, plural
 
+from .columns import number
 from .pages import FINDINGS, GALLERY, ON_TEXT, README, SIZES, SUITES, front_page, text_files
 from .published import Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
@@ -58,7 +59,9 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     for suite, board in published.texts.items():
         if compared := compare(main, text := measured(board)):
             strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
-            yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong))
+            tau = compared["taus"].loc[("overall", "rise"), "tau"]
+            title = f"The order on synthetic tasks says {'much' if tau > 0.5 else 'little'} about real text: τ = {number(tau)}"
+            yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong, title))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):
@@ -80,7 +83,9 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     if len(top):
         title = f"{said.open or len(top)} encodings may be first" if said.open != 1 else f"{said.best[0]} leads"
         yield "overview", plots.overview(board, top, references(board), title)
-    yield "curves", plots.curves(board, strong, "Exact match by test length, chance-corrected")
+    solved = sum(board.rows[f"limit.{task}"].max() >= 2 for task in board.tasks)
+    title = f"At 2 L, some encoding is still half right on {solved} of {plural(len(board.tasks), 'task')}"
+    yield "curves", plots.curves(board, strong, title)
     notes = {need.task: need.note for need in needs(board)}
     for task in board.tasks:
         rows = board.rows.sort_values(f"score.{task}", ascending=False, kind="stable")["encoding"]

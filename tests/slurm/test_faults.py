@@ -110,7 +110,10 @@ def ended(group: int, kill_after: float | None) -> bool:
         if time.monotonic() > deadline:
             assert kill_after, "it hangs"
             killed = True
-            (os.killpg if random.random() < 0.7 else os.kill)(group, signal.SIGKILL)
+            if random.random() < 0.7:
+                with suppress(ProcessLookupError):  # it has not begun, and has no group yet
+                    os.killpg(group, signal.SIGKILL)
+            os.kill(group, signal.SIGKILL)
             os.waitpid(group, 0)
             break
         time.sleep(0.002)
