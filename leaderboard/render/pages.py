@@ -12,7 +12,7 @@ import pandas as pd
 
 import tasks
 from bench.findings.verdict import comparison, forest
-from leaderboard.results.facts import class_title, fact, formulas, source_file
+from leaderboard.results.facts import FACTS, class_title, fact, formulas, source_file
 from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.rates import at_an_end
 from leaderboard.stats.reliability import reliability
@@ -27,8 +27,6 @@ from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdic
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, ON_TEXT, SIZES, GALLERY = "README.md", "findings.md", "text.md", "sizes.md", "GALLERY.md"
 SUITES = "suites"
-FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
-"""Field of the bibliography → its name on pages."""
 
 
 @cache

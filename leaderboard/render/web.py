@@ -17,14 +17,14 @@ import tasks
 from bench.files import write_atomic
 from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
-from leaderboard.results.facts import FAMILIES, SOURCES, class_title, fact, source_file
+from leaderboard.results.facts import FACTS, FAMILIES, SOURCES, class_title, fact, source_file
 from leaderboard.results.frame import published_suites, read_published
 from leaderboard.stats.rows import LOCAL, Board, newest_runs
 from leaderboard.stats.scores import cells
 from tasks import InputError
 
 from .columns import PAGE, TERMINAL, WEB, Column, shown
-from .pages import FACTS, render, verdict_text
+from .pages import render, verdict_text
 from .published import built_in
 from .text import printable, safe_link
 

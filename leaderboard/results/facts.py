@@ -60,6 +60,8 @@ FAMILIES = {
     "task-aware": "task-aware",
 }  # fmt: skip
 """Family → its title, on pages and on the command line."""
+FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
+"""Field of the bibliography → its name on pages."""
 SOURCES = {"second-hand": "not checked"}
 """What an encoding was compared with → how pages say it."""
 CLASSES = {

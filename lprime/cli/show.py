@@ -144,11 +144,11 @@ def measured(name: str) -> dict[str, str]:
 
 
 def readable(item: dict[str, Any]) -> dict[str, Any]:
-    """Names of family and ranking class as the board has them."""
-    from leaderboard.results.facts import CLASSES, FAMILIES, SOURCES
+    """Names of fields, family and ranking class as the board has them."""
+    from leaderboard.results.facts import CLASSES, FACTS, FAMILIES, SOURCES
 
-    titles = {"family": FAMILIES, "ranking": CLASSES, "source": SOURCES}
-    return item | {key: known.get(item[key], item[key]) for key, known in titles.items() if key in item}
+    titles, names = {"family": FAMILIES, "ranking": CLASSES, "source": SOURCES}, FACTS | {"past": "beyond L"}
+    return {names.get(key, key): titles[key].get(value, value) if key in titles else value for key, value in item.items()}
 
 
 def find(name: str) -> list[dict[str, Any]]:
