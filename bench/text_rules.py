@@ -4,6 +4,7 @@ Fault functions return the fault of a text, or None. ``lprime check`` applies th
 plugin's source hash, so correcting a title afterwards would require all runs again.
 """
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 
@@ -13,13 +14,17 @@ LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?
 TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://example.org"}
 """Texts of the template of ``lprime new``, which nobody's encoding has."""
 LONG_LINE, LONG_TEXT, MANY_BYTES, MANY_NUMBERS = 128, 80, 20_000, 300
-USUAL = "__future__|abc|bench|collections|dataclasses|functools|itertools|jaxtyping|lprime|math|numpy|torch|typing"
+USUAL = re.compile(
+    r"(__future__|abc|bench|collections|dataclasses|functools|itertools|jaxtyping|lprime|math|numpy|torch|typing)(\.|$)"
+)
 """What encodings import."""
 UNUSUAL = {
     "an escaped character": re.compile(r"\\[xuUN0]"),
     "a long text": re.compile(rf"""(["'])[^"'\s]{{{LONG_TEXT},}}\1"""),
-    "compares a task's length": re.compile(r"(train|longest)_(length|tokens)\s*(==|!=|in\b)|(==|!=)\s*[\w.]*(train|longest)_"),
-    "an import": re.compile(rf"^\s*(from|import)\s+(?!({USUAL})\b)(?=\w[\w.]*(\s+import\b|\s+as\b|\s*,|\s*$))"),
+    "compares a task's length": re.compile(
+        r"(train|longest|announced)_(length|tokens)\s*(==|!=|in\b)|(==|!=)\s*[\w.]*(train|longest|announced)_"
+    ),
+    "text that is run as code": re.compile(r"(?<![.\w])(__import__|eval|exec)\("),
 }
 """What a maintainer should look at in a line → how it looks."""
 
@@ -59,9 +64,20 @@ def unusual_lines(sources: Mapping[str, bytes]) -> Iterator[str]:
             yield f"{path}: {len(content):,} bytes"
         if (numbers := len(re.findall(r"\b\d", text))) > MANY_NUMBERS:
             yield f"{path}: {numbers:,} numbers"
+        yield from (f"{path}: imports {name}" for name in imported(text) if not USUAL.match(name))
         for number, line in enumerate(text.split("\n"), 1):
             if len(line) > LONG_LINE:
                 yield f"{path}, line {number}: {len(line)} characters"
             if character := invisible_character(line, allowed="\t"):
                 yield f"{path}, line {number}: an invisible character (U+{ord(character):04X})"
             yield from (f"{path}, line {number}: {what}" for what, pattern in UNUSUAL.items() if pattern.search(line))
+
+
+def imported(text: str) -> list[str]:
+    """Modules that a source imports; a module beside it begins with a dot."""
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except (SyntaxError, ValueError, RecursionError):  # such as a template
+        return []
+    found = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return found + ["." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)]

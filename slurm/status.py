@@ -114,7 +114,7 @@ class Queue:
     def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
         asked = dict.fromkeys([*plan_runs(self.suite), *(Run(self.suite, *key) for key in self.latest)])
-        found = {run: self.status(run, out) for run in (*asked, *runs_on_disk(self.suite, out))}
+        found = {run: self.status(run, out) for run in dict.fromkeys([*asked, *runs_on_disk(self.suite, out)])}
         return {run: status for run, status in found.items() if run in asked or status.state != "missing"}
 
     @cached_property

@@ -68,13 +68,6 @@ def measure_costs(cls: type[Encoding], multiples: Iterable[int] = COST_MULTIPLES
     return costs
 
 
-def flops_ratio(cls: type[Encoding]) -> float:
-    """Operations of a forward pass at L relative to NoPE."""
-    suite, setup = cost_setup()
-    ours, plain = (count_flops(build_decoder(suite.model, one, setup, 0)) for one in (cls, NoPE))
-    return round(ours / plain, 3)
-
-
 def train_step(model: Decoder, tokens: Int[Tensor, "B T"]) -> None:
     """Run the forward and backward pass of one batch."""
     model.zero_grad(set_to_none=True)
@@ -94,14 +87,16 @@ def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
 
 
 def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Card:
-    """Measure the cost of one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
+    """Measure the cost of one encoding, with ``rounds`` timed steps at each length. From then on torch has one CPU thread."""
     torch.set_num_threads(1)
+    suite, setup = cost_setup()
+    flops, plain = (count_flops(build_decoder(suite.model, one, setup, 0)) for one in (cls, NoPE))
     cpu, wall = time.process_time(), time.perf_counter()
     costs = measure_costs(cls, rounds=rounds)
     cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
     return Card(
         costs=costs,
-        flops_ratio=flops_ratio(cls),
+        flops_ratio=round(flops / plain, 3),
         suite=COST_SUITE,
         task=COST_TASK,
         source_sha256=source_hash(cls),

@@ -54,20 +54,23 @@ class SealedRequest(RunRequest):
         return finish(run, out, steps, should_stop, partial(run_sealed, run, self.code))
 
 
-def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, test_seed: int | None = None) -> Result:
-    """Train and test one run. Times include the messages between the processes, so there is no step time.
+def run_sealed(
+    run: Run, code: SealedCode, at_step: AtStep = lambda step: None, secret: int | None = None, open_seeds: bool = False
+) -> Result:
+    """Train and test one run. Times include the messages between the processes, so there is no step time but relative to NoPE.
 
     Arguments:
-        test_seed: seed of the test sets. By default it is drawn now, and initial weights depend on it: code that was written
-            earlier can hold no answers, nor train the same model by itself.
+        secret: seed of the test sets, on which initial weights depend too. By default it is drawn now: code that was written
+            earlier can hold no answers, nor train the same model by itself. A result's ``test_seed`` repeats its run.
+        open_seeds: test sets and initial weights are those of any other run.
 
     Raises:
         InputError: the code failed or broke the protocol; there is no sandbox, or it would show the answers.
         Stopped: by ``at_step``.
     """
     start, state = time.monotonic(), TrainingState(started=now())
-    secret = secrets.randbits(63) if test_seed is None else None
-    seed = test_seed if secret is None else secret
+    secret = None if open_seeds else secrets.randbits(63) if secret is None else secret
+    seed = run.recipe_suite.test_seed if secret is None else secret
     if (run.task, run.recipe_suite.spec(run.task).variant) == ("text", "python"):
         raise InputError("text python has no sealed runs: its tests are the source of sympy, which torch needs in the sandbox")
     try:
@@ -88,10 +91,9 @@ def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, 
                         raise SealedError("says of itself in a test other than in training")
                     tested_model.load_state_dict(weights)
                     tested_model.send_weights()
-                    before_batch = partial(at_step, state.step)
                     # Not by the secret seed: code gets seeds of this one, and could search for what they derive from.
-                    random_seed = run.recipe_suite.test_seed
-                    scores += evaluate(tested_model, task, {length: examples}, random_seed, before_batch, predict)
+                    known, before_batch = run.recipe_suite.test_seed, partial(at_step, state.step)
+                    scores += evaluate(tested_model, task, {length: examples}, known, before_batch, predict)
             return scores
 
         said = {"encoding": code.encoding, "sealed": not code.unsafe}

@@ -1,8 +1,9 @@
 """The parts of a suite: model, recipe, task, block, and its conditions."""
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tasks import catalogue
 
@@ -116,7 +117,13 @@ class Block(Section):
     batch: Annotated[float, Field(gt=0, le=16)] = 1
 
 
-Factors = Annotated[list[Annotated[str, Field(pattern=r"^x[0-9]{1,9}(\.[0-9]+)?$")]], Field(max_length=20), Unique]
+def factor(given: Any) -> str:
+    if not re.fullmatch(r"x[0-9]{1,9}(\.[0-9]+)?", str(given)):
+        raise ValueError(f"expected a factor such as x2, got {given!r:.40}")
+    return given
+
+
+Factors = Annotated[list[Annotated[str, BeforeValidator(factor)]], Field(max_length=20), Unique]
 
 
 class Conditions(Section):

@@ -55,7 +55,7 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        unique([spec.task for spec in self.tasks])
+        unique([f"task {spec.task}" for spec in self.tasks])
         for spec in self.tasks:
             tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
             if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:

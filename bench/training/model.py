@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from bench.encodings import At, Encoding, Setup, hooks
+from bench.encodings.attention_kernel import FUSED
 from bench.suites.parts import ModelSpec, Precision
 from tasks import InputError
 
@@ -226,7 +227,8 @@ def build_decoder(
 def count_flops(model: Decoder) -> int:
     """Floating-point operations of the matrix products of a forward pass over one sequence of the training length."""
     count = model.encoding.setup.train_tokens
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+    fused = {FUSED: lambda q, k, v, *args, out_shape=None, **options: sdpa_flop_count(q, k, v)}  # torch does not know it
+    with torch.no_grad(), FlopCounterMode(display=False, custom_mapping=fused) as counter:
         model(torch.zeros(1, count, dtype=torch.long), count, torch.Generator().manual_seed(0))
     return counter.get_total_flops()
 

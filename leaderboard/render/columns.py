@@ -22,7 +22,7 @@ SIGNS = {
     "⚑": "fails a task even within the training length",
     "≈": "not checked against the authors' paper or code",
     "◉": "sees content: it could compute more than positions",
-    "▲": "and takes over 1.5 times the time, operations or parameters of nope",
+    "▲": "and takes over 1.5 times the time, matrix products or parameters of nope",
 }
 """Mark after a name → its meaning."""
 DETAILS = {
@@ -61,7 +61,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under them", (PAGE, WEB)),
         Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
-        Column("flops", "FLOPs", numbers("flops"), "operations of a forward pass at L, relative to nope", (PAGE, WEB)),
+        Column("flops", "FLOPs", numbers("flops"), "matrix products of a forward pass at L, relative to nope", (PAGE, WEB)),
         *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
         Column("memory", "memory", numbers("memory"), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),

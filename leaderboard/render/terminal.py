@@ -122,16 +122,16 @@ def winner_text(found: dict[str, Any]) -> str:
     if not np.isfinite(difference):
         return f"{a} and {b} have no block with all tasks in common: nothing to compare."
     better, worse = (a, b) if difference >= 0 else (b, a)
-    lead = f"{better} has the higher score" if round(difference, 3) else "The scores are equal"
+    lead = f"{better} has the higher score, by {number(abs(difference), 3)}" if round(difference, 3) else "The scores are equal"
     if not np.isfinite(half):
-        return f"{lead}, by {number(abs(difference), 3)}; a single seed cannot say more."
+        return f"{lead}; a single seed cannot say more."
     low, high = abs(difference) - half, abs(difference) + half
-    size = f"by {number(abs(difference), 3)} (95 % interval {number(low, 3)} to {number(high, 3)}"
+    size = f" (95 % interval {number(low, 3)} to {number(high, 3)}"
     tested = f", p = {p:.2g})" if np.isfinite(p) else "; they are in different tables, so the difference is not tested)"
     if found["winner"]:
-        return f"{better} is significantly better than {worse}, {size}{tested}."
+        return f"{better} is significantly better than {worse}, by {number(abs(difference), 3)}{size}{tested}."
     equal = f" They are practically equal: within ±{EQUAL}." if found["practically_equal"] else ""
-    return f"Neither is significantly better. {lead}, {size}{tested}.{equal}"
+    return f"Neither is significantly better. {lead}{size}{tested}.{equal}"
 
 
 def print_comparison(found: dict[str, Any], console: Console) -> None:

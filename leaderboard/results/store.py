@@ -77,11 +77,9 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
             differ = [field for field in OUTCOME if getattr(run, field) != getattr(other, field)]
             differ += ["settings"] if run.encoding.settings != other.encoding.settings else []
             if differ:
-                raise InputError(
-                    f"{path} contradicts the published {run.task} seed {run.seed} of {place / file_name(name)} in "
-                    f"{', '.join(differ)}, though suite and seed are the same; find out why (another processor or version may "
-                    "round differently), then delete one"
-                )
+                why = "another processor or version rounds differently; sealed runs draw their tests"
+                what = f"the published {run.task} seed {run.seed} of {place / file_name(name)} in {', '.join(differ)}"
+                raise InputError(f"{path} contradicts {what}; find out why ({why}), then delete one")
     new = {key: run for key, run in found.items() if key not in stored}
     lines = {key: line for key, (_, line) in stored.items()}
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}

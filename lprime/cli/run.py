@@ -147,7 +147,7 @@ def report(
         *(f"not used: {reason}" for reason in unreadable.values()),
         *section("failed before; --retry-failed runs them again", before),
         *[f"{tally.locked} {count} are in progress in another process"] * bool(tally.locked),
-        *section(f"{count} failed; --retry-failed runs them again", tally.failed),
+        *section(f"{count} failed (reports: failure.json in their folders); --retry-failed runs them again", tally.failed),
         *section(f"{count} lost their jobs; re-run to resume them", tally.lost),
         *section(f"of {len(standings)} runs diverged (NaN or infinite loss) and count as zero", at_step),
     ):

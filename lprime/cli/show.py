@@ -46,12 +46,12 @@ def show_list(
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
     bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the encoding's paper as BibTeX.")] = False,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure the encoding's cost here; half a minute.")] = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure the encoding's cost here; a minute or two.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show one encoding, task or suite in full; an encoding with its line of the published board."""
     from bench.plugins.loading import one_line_errors
-    from bench.plugins.registry import get_task
+    from bench.plugins.registry import get_encoding, get_task
     from bench.result import read_json
     from leaderboard import published_folder
     from leaderboard.results.file_names import LINES
@@ -67,7 +67,11 @@ def show(
             fault = "was not written by `lprime publish`"
             lines = read_json(published_folder() / LINES, dict[str, dict], fault, "run it again") or {}
             item |= lines.get(item["name"], {})
-            item |= measured(name) if measure else {}
+            if measure:
+                from bench.measure.measure import measure_encoding
+
+                costs = measure_encoding(get_encoding(name)).costs
+                item |= {f"measured at {cost.length} tokens": cost.model_dump(exclude={"length"}) for cost in costs}
         elif bibtex or measure:
             raise InputError(f"expected an encoding, got {name!r}, which is a {item['kind']}")
         elif item["kind"] == "task":  # not in a list: an example of text reads its corpus
@@ -79,7 +83,7 @@ def show(
 
     for item in map(readable, items):  # a task and a suite may have the same name
         rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
-        left = max(30, get_terminal_size().columns - 2 - max(len(key) for key, _ in rows))
+        left = max(30, get_terminal_size((120, 24)).columns - 2 - max(len(key) for key, _ in rows))
         print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, min(100, left)]), end="\n\n")
 
 
@@ -133,21 +137,12 @@ def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
     return asdict(cls.info) | {"kind": "encoding"} | derived
 
 
-def measured(name: str) -> dict[str, str]:
-    """Time and memory of a training step on this machine, by tokens."""
-    from bench.measure.measure import measure_costs
-    from bench.plugins.registry import get_encoding
-
-    costs = measure_costs(get_encoding(name))
-    how = "{0.step_ratio:.2f}× nope's time ({0.step_ms:.0f} ms), {0.peak_ratio:.2f}× its memory ({0.peak_mb:.0f} MB)"
-    return {f"measured at {cost.length} tokens": how.format(cost) for cost in costs}
-
-
 def readable(item: dict[str, Any]) -> dict[str, Any]:
     """Names of fields, family and ranking class as the board has them."""
     from leaderboard.results.facts import CLASSES, FACTS, FAMILIES, SOURCES
 
     titles, names = {"family": FAMILIES, "ranking": CLASSES, "source": SOURCES}, FACTS | {"past": "beyond L"}
+    item = {key: value for key, value in item.items() if key != "sees" or value}
     return {names.get(key, key): titles[key].get(value, value) if key in titles else value for key, value in item.items()}
 
 

@@ -158,7 +158,9 @@ UNUSUAL = {
     r"x = '\x41'": "line 1: an escaped character",
     "x = '" + "a" * 201 + "'": "line 1: 207 characters",
     "x = '" + "a" * 80 + "'": "line 1: a long text",
-    "import math, os\nfrom os import path": "line 2: an import",
+    "import math, os": "a.py: imports os",
+    "from . import x": "a.py: imports .",
+    "x = __import__('os')": "line 1: text that is run as code",
     "if self.setup.train_length == 16:": "line 1: compares a task's length",
     "x = [" + "1, " * 301 + "]": ": 301 numbers",
 }
@@ -172,7 +174,8 @@ def test_unusual_source_is_listed_for_the_reader(source):
 def test_the_templates_and_plain_encodings_have_nothing_unusual():
     templates = [f"bench/plugins/templates/{kind}.py.j2" for kind in ("encoding", "wrapper")]
     for name in (*templates, "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
-        assert not list(unusual_lines({name: (ROOT / name).read_bytes()}))
+        found = unusual_lines({name: (ROOT / name).read_bytes()})
+        assert all("imports ." in line for line in found), "modules of the same package"
 
 
 # --- in a process of its own

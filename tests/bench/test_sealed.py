@@ -17,6 +17,7 @@ from torch.nn.utils.parametrizations import weight_norm
 
 import tasks
 from bench.encodings import Encoding, catalogue
+from bench.encodings.attention_kernel import ONE_BLOCK
 from bench.plugins.registry import get_encoding
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
@@ -27,7 +28,7 @@ from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.run import SERVED, run_sealed
 from bench.sealed.sandbox import Code, start_sandboxed
 from bench.sealed.tables import position_tables
-from bench.suites.suite import Suite, validated
+from bench.suites.suite import Suite, load_suite, validated
 from bench.training.batches import as_batch
 from bench.training.model import Decoder, count_flops
 from bench.training.train import target_logits
@@ -57,7 +58,7 @@ def test_a_sealed_run_has_the_result_of_any_other(encoding, sees_content, in_san
         monkeypatch.setattr(process, "start_sandboxed", start_thread)
     run = Run(SUITE, "copying", encoding, 0)
     code = sealed_code(encoding)
-    found, expected = run_sealed(run, code, test_seed=SUITE.test_seed), run_one(run, tmp_path, "cpu")
+    found, expected = run_sealed(run, code, open_seeds=True), run_one(run, tmp_path, "cpu")
     assert found.sealed and not expected.sealed and found.timings.step_ms == 0
     assert found.sees_content == sees_content == (found.step_ratio is not None)
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
@@ -81,6 +82,16 @@ def test_operations_are_counted_also_of_weights_that_are_computed():
     setup, plain = encoding_setup(SUITE, "copying"), build_model(RUN)
     model = Decoder(SUITE.model, len(setup.symbols), lambda: Normed(setup))
     assert count_flops(model) - count_flops(plain) == 2 * setup.layers * setup.train_tokens * setup.width**2
+
+
+def test_operations_of_fused_attention_count():
+    """Linear maps and products of scores and values of a text of more tokens than plain attention takes."""
+    of = load_suite("text")
+    model = build_model(Run(of, "text", "nope", 0, of.learning_rates[0]))
+    spec, count = of.model, model.encoding.setup.train_tokens
+    assert count > ONE_BLOCK
+    linear = spec.layers * (4 * spec.width**2 + 2 * spec.width * spec.mlp_width)
+    assert count_flops(model) == 2 * count * linear + 4 * spec.layers * count**2 * spec.width
 
 
 @pytest.mark.parametrize("name", catalogue())

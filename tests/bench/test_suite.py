@@ -223,7 +223,8 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     [
         (vary(learning_rat=["x2"]), r"vary.conditions: unknown key 'learning_rat'; did you mean 'learning_rate'\?"),
         (vary(steps=["x0"]), r"suite tiny-steps-x0: recipe.steps: Input should be greater than or equal to 1, got 0$"),
-        (vary(steps=["2x"]), r"yaml: vary.conditions.steps.0: String should match pattern '\^x.*', got '2x'$"),
+        (vary(steps=["2x"]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got '2x'$"),
+        (vary(steps=[100]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got 100$"),
         (vary(steps=["x2"]) | {"seed": [1]}, r"vary: unknown key 'seed'; did you mean 'seeds'\?"),
     ],
 )

@@ -149,8 +149,8 @@ def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_writte
         publish("tiny", out, board)
     assert str(error.value) == (
         f"{out}/tiny/sorting/nope/seed-0/result.json contradicts the published sorting seed 0 of "
-        f"{board}/results/tiny/nope.jsonl in {named}, though suite and seed are the same; "
-        "find out why (another processor or version may round differently), then delete one"
+        f"{board}/results/tiny/nope.jsonl in {named}; find out why "
+        "(another processor or version rounds differently; sealed runs draw their tests), then delete one"
     )
     assert files(board) == before
 
