@@ -151,9 +151,8 @@ def task_page(board: Board, task: str) -> str:
         variant=variant,
         known=known,
         about=known and sys.modules[known.__module__].__doc__,
-        lengths=sorted(runs["train_length"].unique()),
+        tests=runs[["train_length", "length", "count"]].explode(["length", "count"]),
         example=tasks.example(task, variant),
-        longest=int(max(lengths[-1] for lengths in runs["length"])),
         columns=[column for column in columns_of([task]) if column.key in keys],
         rows=rows_of(rows),
     )
