@@ -143,7 +143,7 @@ class Result(Record):
     step_ratio: NotNegative | None = None
     """Time of a training step at L in its sealed process, relative to NoPE there; None: it saw no content."""
     flops_ratio: NotNegative | None = None
-    """Operations of a forward pass there, as the process counted them, relative to NoPE."""
+    """Matrix products of a forward pass there, as the process counted them, relative to NoPE."""
     encoding: EncodingRecord
     seed: Whole
     learning_rate: float | None = None

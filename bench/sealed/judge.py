@@ -104,12 +104,12 @@ class SealedModel(Decoder):
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
         shown = tokens if self.shows_tokens else torch.zeros_like(tokens)
         arrays = [part.numpy() for part in (shown, rows, layout.row_of, layout.cell_of) if part is not None]
-        asked = [x.detach().numpy(), *arrays], how(announced_length, generator, self.training, self.after_stage)
+        asked = [x.detach().numpy(), *arrays], pass_values(announced_length, generator, self.training, self.after_stage)
         shapes = [(len(rows), x.shape[1])]
         return SealedPass.apply(self.process, "states", *asked, shapes, x, *self.shared_weights)[0]
 
 
-def how(announced_length: int, generator: torch.Generator | None, training: bool, after_stage: bool) -> dict[str, Any]:
+def pass_values(announced_length: int, generator: torch.Generator | None, training: bool, after_stage: bool) -> dict[str, Any]:
     """The values of a message that asks for a computation."""
     assert generator is not None
     seed = generator.initial_seed()
@@ -161,7 +161,7 @@ class Declared(FromTables):
         known: dict[str, list[tuple[int, ...]]] = {"embed": [(1, count, setup.width)], "rotate": [turned, turned]}
         known |= {"bias": [(1, setup.heads, count, count)]}
         shapes = [shape for hook in hooks for shape in known[hook]] * setup.layers
-        asked = how(at.announced_length, at.generator, self.training, at.after_stage) | {"count": count}
+        asked = pass_values(at.announced_length, at.generator, self.training, at.after_stage) | {"count": count}
         found: Any = iter(SealedPass.apply(self.process, "tables", [], asked, shapes, *self.weights))
         return [{hook: [next(found) for _ in known[hook]] for hook in hooks} for _ in range(setup.layers)]
 
