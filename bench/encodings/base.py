@@ -155,7 +155,7 @@ class Stage:
     """An extra training stage after the recipe's last step."""
 
     share: float = 0.01
-    """Its steps as a share of the recipe's steps: at most this default at longer lengths, otherwise 0.125, as ``drope``."""
+    """Its steps as a share of the recipe's: at longer lengths at most this default (built in: 0.05), else 0.125 (``drope``)."""
     longer: bool = True
     """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
     training and testing."""
@@ -164,7 +164,7 @@ class Stage:
 
     def faults(self, ranking: str, plugin: bool) -> Iterator[str]:
         """What the rules do not allow about it, given the encoding's ranking class and whether it is a plugin."""
-        most = Stage.share if self.longer else 0.125
+        most = (Stage.share if plugin else 0.05) if self.longer else 0.125
         if self.longer and ranking == "standard":
             yield "has a further training stage, but its ranking is not 'longer'"
         if not self.longer and plugin:

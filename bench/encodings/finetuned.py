@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from tasks import InputError
+
 from .base import At, Stage, Wrapper
 from .bibliography import published
 
@@ -11,14 +13,21 @@ ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finet
 
 
 class Finetuned(Wrapper):
-    """The wrapped encoding, unchanged; its model trains for 1 % more steps, at lengths up to L′, all announced as L′.
+    """The wrapped encoding, unchanged; its model trains for ``percent`` % more steps, at lengths up to L′, all announced as L′.
 
     So whatever depends on the announced length has its value for L′ in that stage: s = L′/L in YaRN and interpolation, for
     short sequences too, as in the paper.
     """
 
     info = published("finetuned")
-    stage = Stage()
+
+    def __init_subclass__(cls) -> None:
+        cls.stage = Stage(cls.chosen.get("percent", 1.0) / 100)
+        if faults := list(cls.stage.faults("longer", plugin=False)):
+            raise InputError(f"{cls.info.name}: {faults[0]}")
+
+    def __init__(self, setup, *, percent: float = 1.0):
+        super().__init__(setup)
 
     @classmethod
     def trained_as(cls):

@@ -17,7 +17,7 @@ from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.rates import at_an_end
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
-from leaderboard.stats.transfer import MEASURES, across
+from leaderboard.stats.transfer import MEASURES, across, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
 from .published import TEXT, Published, built_in
@@ -105,7 +105,18 @@ def text_page(published: Published) -> str:
     """Real text: a table for each suite, and how the order of the main suite goes with it."""
     main = next(iter(published.boards.values()))
     ends = {name: int((at_an_end(board.all_runs) > 0.5).sum()) for name, board in published.texts.items()}
-    return render("text.md.j2", board=main, published=published, measures=MEASURES, ends=ends, tasks=[*main.tasks, "overall"])
+    more = {name: tuned(board) for name, board in published.texts.items()}
+    shown = {"measures": MEASURES, "ends": ends, "tuned": more, "tasks": [*main.tasks, "overall"]}
+    return render("text.md.j2", board=main, published=published, **shown)
+
+
+def tuned(board: Board) -> dict[str, dict[float, pd.Series]]:
+    """Encoding → percent of further training steps at longer lengths → row of ``measured``."""
+    found: dict[str, dict[float, pd.Series]] = {}
+    for name, row in measured(board, "longer").iterrows():
+        if named := re.fullmatch(r"finetuned\((.*?)(?:,percent=(.*))?\)", str(name)):
+            found.setdefault(named[1], {})[float(named[2] or 1)] = row
+    return found
 
 
 def size_page(*boards: Board) -> str:

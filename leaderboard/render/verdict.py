@@ -26,8 +26,6 @@ CLOSE_BITS = 0.05
 """Bits per character that differ by less are alike."""
 SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
-
-
 NEEDS = {
     "copying": "Exact copying",
     "addition": "Arithmetic",
@@ -49,8 +47,6 @@ class Verdict(NamedTuple):
     """Well-known encodings that are significantly worse than another one."""
     one_rate: bool
     """Whether the suite has a single learning rate."""
-    before_3: bool
-    """Whether the runs are of an earlier protocol."""
 
 
 class Need(NamedTuple):
@@ -92,7 +88,6 @@ def verdict(board: Board) -> Verdict:
         open=int((rows["rank_low"] == 1).sum()),
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
         one_rate=bool(board.all_runs["learning_rate"].isna().all()),
-        before_3=bool((board.all_runs["score_is"] == "exact+token").any()),
     )
 
 

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from .rates import at_an_end
 from .rows import Board
 from .scores import cells
-from .transfer import tau
 
 FLOOR, CEILING = 0.02, 0.98
 """Chance-corrected scores at one length under and over which a cell says nothing about an order."""
@@ -19,8 +18,7 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
     ``floor``, ``ceiling``: share of cells (encoding × run × length beyond L) at the floor and at the ceiling, by task.
     ``task``: reliability of a task's mean over blocks, among the better half. ``order``: generalisability of the overall score
     of the better half over blocks; ``over_rates``: over learning rates (one block each). ``alpha``: Cronbach's α over tasks,
-    better half. ``halves``: mean Kendall's τ between the orders of two halves of the blocks. ``at_an_end``: share of chosen
-    rates at an end of the grid.
+    better half. ``at_an_end``: share of chosen rates at an end of the grid.
     """
     standard = ((board.rows["ranking"] == "standard") & board.rows["complete"]).to_numpy()
     places = board.order[np.flatnonzero(standard)]
@@ -33,7 +31,6 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
         "order": generalisability(board.blocks[best]),
         "over_rates": generalisability(board.by_rate.iloc[best].dropna(axis=1, thresh=2).to_numpy(float)),
         "alpha": generalisability(board.rows.loc[standard, [f"score.{task}" for task in board.tasks]].to_numpy()[: len(best)]),
-        "halves": halves(board.blocks[places]),
         "at_an_end": float(at_an_end(board.all_runs).mean()),
     }
 
@@ -56,16 +53,3 @@ def generalisability(values: Float[np.ndarray, "R B"]) -> float:
     rest = values - values.mean(1, keepdims=True) - values.mean(0, keepdims=True) + values.mean()
     error = (rest**2).sum() / ((len(values) - 1) * (values.shape[1] - 1))
     return float(1 - error / values.shape[1] / of_means)
-
-
-def halves(blocks: Float[np.ndarray, "R B"], splits: int = 200) -> float:
-    """Mean τ between the orders by two random halves of the blocks, of encodings that have all."""
-    blocks = blocks[~np.isnan(blocks).any(1)]
-    count = blocks.shape[1]
-    if count < 2 or len(blocks) < 3:
-        return np.nan
-    rng, found = np.random.default_rng(0), []
-    for _ in range(splits):
-        order = rng.permutation(count)
-        found.append(float(tau(blocks[:, order[: count // 2]].mean(1), blocks[:, order[count // 2 :]].mean(1))))
-    return float(np.nanmean(found))

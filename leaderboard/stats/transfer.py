@@ -51,15 +51,15 @@ def of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     return found.fillna({"worth": 0.0, "needle": 0.0}).apply(lambda bits: bits.fillna(np.log2(runs["symbols"])))
 
 
-def measured(board: Board) -> pd.DataFrame:
+def measured(board: Board, ranking: str = "standard") -> pd.DataFrame:
     """Encoding × ``MEASURES``, means over seeds, with ``rise_low`` and ``rise_high``; the best ``far`` first.
 
-    Encodings of the class ``standard`` that have all seeds of the board. The interval is Student's t of each encoding's own
+    Encodings of one ranking class that have all seeds of the board. The interval is Student's t of each encoding's own
     seeds: where attention breaks down, rises spread a hundred times as far as where it does not.
     """
     from scipy.stats import t
 
-    named = board.rows[(board.rows["ranking"] == "standard") & (board.rows["blocks"] == len(board.seeds))]
+    named = board.rows[(board.rows["ranking"] == ranking) & (board.rows["blocks"] == len(board.seeds))]
     runs = board.runs[board.runs["encoding"].isin(named["encoding"])]
     values = of_runs(runs).assign(encoding=runs["encoding"], seed=runs["seed"])
     found = values.groupby("encoding", observed=True)[[*MEASURES]].mean()

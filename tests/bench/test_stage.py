@@ -47,7 +47,7 @@ def test_encodings_with_a_stage_have_their_own_ranking_class():
         cls = encodings.catalogue()[name]
         assert 0 < cls.stage.share <= 0.01, name
         assert cls.stage.encoding_only or encodings.hooks(cls) == encodings.hooks(cls.inner), name
-    assert get_encoding("ssmax(finetuned(rope))").stage is not None, "a wrapper passes the stage on"
+    assert get_encoding("ssmax(finetuned(rope,percent=5))").stage == Stage(0.05), "a wrapper passes the stage on"
     drope = get_encoding("drope")
     assert drope.info.ranking == "standard" and not list(drope.stage.faults("standard", plugin=False))
 

@@ -10,6 +10,7 @@ from bench.suites.suite import load_suite
 from leaderboard.render.columns import number
 from leaderboard.render.publish import render_published
 from leaderboard.render.published import Published
+from leaderboard.results.file_names import page_name
 from leaderboard.results.store import write_if_changed
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import across, compare, measured
@@ -73,9 +74,9 @@ def test_the_comparison_finds_the_order_and_its_exception():
 
 def publish(folder, **suites):
     for name, runs in suites.items():
-        for encoding in RISES:
+        for encoding in {run.encoding.name for run in runs}:
             lines = [run.model_dump_json() + "\n" for run in runs if run.encoding.name == encoding]
-            write_if_changed(folder / f"results/{name}/{encoding}.jsonl", "".join(lines).encode())
+            write_if_changed(folder / f"results/{name}/{page_name(encoding)}.jsonl", "".join(lines).encode())
     render_published(folder)
 
 
@@ -94,8 +95,11 @@ def test_the_page_of_sizes_compares_suites_that_differ_in_size_alone(tmp_path):
 
 
 def test_the_page_of_text(tmp_path):
-    publish(tmp_path, small=synthetic(), text=text_runs())
+    tuned = [text_run(f"finetuned(rope{given})", 0, rise) for given, rise in {"": 0.4, ",percent=5.0": 0.3}.items()]
+    longer = [run.model_copy(update={"seed": seed, "longest_seen": 512}) for run in tuned for seed in range(3)]
+    publish(tmp_path, small=synthetic(), text=text_runs() + longer)
     page = (tmp_path / "text.md").read_text()
     assert list(Published(tmp_path).boards) == ["small"], "text has tables of its own"
     assert "| `alibi` ▭ | 2.00 | 2.10 | .10 |" in page and "version 9, with text" in page
+    assert "| `rope` | 5.10 (2.00) | 2.40 (2.00) | 2.30 (2.00) |" in page and "none | 1 % | 5 % |" in page
     assert "text.md" in (tmp_path / "README.md").read_text() and (tmp_path / "images/text/transfer.svg").is_file()

@@ -152,7 +152,7 @@ def test_reliability_of_a_board():
     curves = {f"e{n}": (1, 1, 1 - n / 10, 0) for n in range(6)}
     found = reliability.reliability(board(full(suite(encodings=list(curves)), curves)))
     assert found["floor"]["sorting"] == pytest.approx(6 / 12) and found["ceiling"]["sorting"] == pytest.approx(1 / 12)
-    assert found["order"] == pytest.approx(1) and found["halves"] == pytest.approx(1) and np.isnan(found["at_an_end"])
+    assert found["order"] == pytest.approx(1) and np.isnan(found["at_an_end"])
 
 
 def test_a_board_ranks_encodings_and_keeps_incomplete_ones_apart():
