@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bench.encodings import At, Encoding, Info, Setup, Stage, Wrapper
     from tasks import InputError, Ragged, Task, Vocabulary
 
-    from .api.attention import attention, attentions, hooks
+    from .api.attention import attention, hooks
     from .api.figures import plot
     from .api.models import evaluate_model, train
     from .api.runs import check, evaluate
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "At", "Encoding", "Info", "InputError", "Ragged", "Setup", "Stage", "Task", "Vocabulary", "Wrapper",
-    "attention", "attentions", "check", "evaluate", "evaluate_model", "hooks", "load_task", "plot", "results", "train",
+    "attention", "check", "evaluate", "evaluate_model", "hooks", "load_task", "plot", "results", "train",
 ]  # fmt: skip
 
 MODULES = {
-    **dict.fromkeys(("attention", "attentions", "hooks"), "lprime.api.attention"),
+    **dict.fromkeys(("attention", "hooks"), "lprime.api.attention"),
     **dict.fromkeys(("At", "Encoding", "Info", "Setup", "Stage", "Wrapper"), "bench.encodings"),
     **dict.fromkeys(("InputError", "Ragged", "Task", "Vocabulary"), "tasks"),
     **dict.fromkeys(("evaluate_model", "train"), "lprime.api.models"),

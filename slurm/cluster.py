@@ -43,7 +43,7 @@ class Cluster(Section):
     checkpoint_every_s: Annotated[float, Field(ge=0)] = 30
     save_before_s: Annotated[int, Field(ge=5, le=3600)] = 90
     """Seconds before the time limit at which a job saves its runs and requeues itself."""
-    sbatch: dict[Line, Line | int | bool] = {}
+    sbatch: dict[Annotated[str, Field(pattern="^[a-z][a-z-]*$")], Line | int | bool] = {}
     """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07, exclusive: true}``. SLURM's
     environment variables (``SBATCH_RESERVATION``) are ignored."""
     srun_args: list[str] = []
@@ -56,6 +56,8 @@ class Cluster(Section):
     def consistent(self) -> "Cluster":
         if self.mps and not self.gpus:
             raise ValueError("mps needs GPUs, but gpus_per_job is 0")
+        if own := {"array", "job-name", "open-mode", "output", "requeue", "signal"} & {*self.sbatch}:
+            raise ValueError(f"sbatch sets {', '.join(sorted(own))}, on which lprime relies; expected other options")
         if self.save_before_s >= 60 * self.time_minutes:
             raise ValueError(
                 f"save_before_s must be less than the time limit of {60 * self.time_minutes} s, got {self.save_before_s}"

@@ -98,7 +98,10 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
     )
     info = replace(info, **bibliography().get(name, {}))
     members = {"inner": inner, "info": info, "stage": wrapper.stage or inner.stage, "__module__": wrapper.__module__}
-    return type(wrapper.__name__, (wrapper,), members)
+    made: Any = type(wrapper.__name__, (wrapper,), members)
+    if inner.stage and made.stage is not inner.stage:
+        raise InputError(f"{name} has two extra training stages; expected one")
+    return made
 
 
 def training_form(cls: type[Encoding]) -> type[Encoding]:

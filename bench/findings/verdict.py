@@ -210,22 +210,6 @@ def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "")
     )
 
 
-def forest(part: Part, half: int = 14) -> str:
-    """One line of a forest plot: published ◇ and ours ● with its interval ─, left or right of │, which says no effect."""
-    ours, theirs = part.estimate - part.bound, None if part.published is None else part.published - part.bound
-    width = part.half_width or 0.0
-    known = [x for x in (ours - width, ours + width, theirs) if x is not None and not math.isnan(x)]
-    scale = max(map(abs, known), default=0.0) or 1.0
-    row = ["·"] * (2 * half + 1)
-    if not math.isnan(ours):
-        low, high = (half + round(half * (ours + sign * width) / scale) for sign in (-1, 1))
-        row[low : high + 1] = "─" * (high + 1 - low)
-    for value, mark in ((0.0, "│"), (theirs, "◇"), (ours, "●")):
-        if value is not None and not math.isnan(value):
-            row[half + round(half * value / scale)] = mark
-    return "".join(row)
-
-
 def comparison(finding: Finding, judged: Judgement) -> str:
     """The published number, ours, and both settings, on one line."""
     whole, ours = judged.whole, "not run"

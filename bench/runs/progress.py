@@ -80,7 +80,7 @@ class Progress:
         self.lost: dict[Run, str] = {}
         self.locked = 0
         self.start = self.last_line = time.monotonic()
-        self.live = Console(force_terminal=sys.stdout.isatty()).status(self.line())
+        self.live = Console(force_terminal=bool(sys.stdout and sys.stdout.isatty())).status(self.line())
         """Shows the last line on a terminal, inside a ``with`` block, and nothing in a log."""
 
     def on_event(self, event: Event) -> None:

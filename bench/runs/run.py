@@ -237,6 +237,9 @@ def plan_runs(
         suite.spec(task)
     for seed in seeds or []:
         check_seed(seed)
+    for rate in rates or ():
+        if not 0 < rate < 1e9 or float(f"{rate:g}") != rate:  # folders name six digits
+            raise InputError(f"a learning rate must be a positive number of at most six digits, got {rate!r}")
     swept: Sequence[float | None] = rates or suite.learning_rates or [None]
     return [
         Run(suite, task, encoding, seed, rate)

@@ -63,6 +63,8 @@ class Suite(Section):
             lengths = self.test_lengths(spec.task)
             if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
                 raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
+            for place in range(len(self.blocks)):
+                self._at(place, None).recipe_for(spec.task)  # raises
             made = self.make_task(spec.task)
             if spec.source_sha256:
                 from bench.plugins.loading import one_line_errors

@@ -70,7 +70,7 @@ def seeded_generator(*parts: object, device: torch.device) -> torch.Generator:
 
 def stage_steps(recipe: Recipe, stage: Stage | None) -> int:
     """Number of steps of an encoding's extra stage, rounded down; they follow the steps of the recipe."""
-    return math.floor(recipe.steps * stage.share) if stage else 0
+    return math.floor(round(recipe.steps * stage.share, 9)) if stage else 0
 
 
 def learning_rate(recipe: Recipe, step: int, extra_steps: int = 0) -> float:

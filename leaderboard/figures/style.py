@@ -1,6 +1,5 @@
 """What all figures share: one colour for each encoding everywhere, sizes, and SVGs whose bytes depend on the numbers alone."""
 
-import colorsys
 import hashlib
 import io
 import re
@@ -21,9 +20,10 @@ COLOURS = {
     "hard_alibi": "#8250df", "kerple_log": "#1b7c83", "fire": "#d4602a", "dape(kerple_log)": "#bf3989", "sandwich": "#4a9a2f",
     "cope": "#a06ff5", "stick_breaking": "#3f8de0", "fox": "#a5562f", "yarn": "#c4384a", "rope_partial": "#dd57a3",
     "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00", "asentmax": "#b35c00", "abacus": "#5b4bd6",
-    "position_coupling": "#96408f",
+    "position_coupling": "#96408f", "transformer_xl": "#8b781d", "shaw": "#1f8693", "da": "#6c6de0",
+    "interpolated(rope)": "#767e1b", "ssmax(rope)": "#b16825", "logn(rope)": "#d74255", "randomised(rope)": "#8163de",
 }  # fmt: skip
-"""Encodings that most figures show; others get a colour from their name."""
+"""Encodings that most figures show; others share the colours from the tenth on."""
 SETTINGS: Any = {
     "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"], "text.color": INK,
@@ -31,24 +31,12 @@ SETTINGS: Any = {
     "axes.spines.right": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.labelsize": SMALL,
     "axes.grid": True, "grid.color": FAINT, "grid.linewidth": 0.6, "text.parse_math": False,
 }  # fmt: skip
-LUMINANCE = 0.19
-"""Of colours made from names, so that they contrast with white and with black alike."""
 
 
 def colour(encoding: str) -> str:
-    """The colour of an encoding: fixed for well-known ones, else a hue from its name."""
-    if encoding in COLOURS:
-        return COLOURS[encoding]
-    hue = int(hashlib.sha256(encoding.encode()).hexdigest()[:6], 16) / 2**24
-    found = (colorsys.hls_to_rgb(hue, lightness / 100, 0.65) for lightness in range(20, 80))
-    best = min(found, key=lambda rgb: abs(luminance(rgb) - LUMINANCE))
-    return "#" + "".join(f"{round(255 * part):02x}" for part in best)
-
-
-def luminance(rgb: tuple[float, float, float]) -> float:
-    """Relative luminance of an sRGB colour, as WCAG 2 defines it; parts are from 0 to 1."""
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    """The colour of an encoding: of its own if it is well known, else one that depends on its name."""
+    others = list(COLOURS.values())[10:]
+    return COLOURS.get(encoding) or others[int(hashlib.sha256(encoding.encode()).hexdigest(), 16) % len(others)]
 
 
 def new_figure(height: float, **grid) -> "tuple[Figure, list[Axes]]":

@@ -17,7 +17,7 @@ DASH = "–"
 TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
-SCORE = "exact match beyond L (protocol 2: mean with token accuracy), 0 is chance, 1 perfect; mean over octaves, then tasks"
+SCORE = "exact match beyond L (of text: 1/perplexity), 0 is chance, 1 perfect; mean over octaves, then tasks"
 SIGNS = {
     "⚑": "fails a task even within the training length",
     "≈": "not checked against the authors' paper or code",

@@ -11,7 +11,7 @@ import jinja2
 import pandas as pd
 
 import tasks
-from bench.findings.verdict import comparison, forest
+from bench.findings.verdict import comparison
 from leaderboard.results.facts import FACTS, class_title, fact, formulas, source_file
 from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.rates import at_an_end
@@ -43,7 +43,7 @@ def environment() -> jinja2.Environment:
     found.filters |= {"md": markdown, "code": code, "page": page_name, "signs": signs, "link": safe_link}
     found.globals |= {"strong": "**", "name": code}  # of the verdict, which a terminal shows otherwise
     found.filters["key"] = lambda text: re.sub("[^A-Za-z0-9_]", "", text)
-    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number, "forest": forest}
+    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number}
     return found
 
 
@@ -83,7 +83,8 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         up: path that leads to the folder of the board.
     """
     boards = list(published.boards.values())
-    first, rows = leaders(boards[0]), main_rows(boards[0])
+    rows = main_rows(boards[0])
+    first = leaders(boards[0], len(rows))
     better, pairs = significant_pairs(boards[0], first, rows.drop(first.index))
     return render(
         template,
@@ -105,24 +106,16 @@ def text_page(published: Published) -> str:
     """Real text: a table for each suite, and how the order of the main suite goes with it."""
     main = next(iter(published.boards.values()))
     ends = {name: int((at_an_end(board.all_runs) > 0.5).sum()) for name, board in published.texts.items()}
-    more = {name: tuned(board) for name, board in published.texts.items()}
-    shown = {"measures": MEASURES, "ends": ends, "tuned": more, "tasks": [*main.tasks, "overall"]}
+    longer = {name: measured(board, "longer") for name, board in published.texts.items()}
+    shown = {"measures": MEASURES, "ends": ends, "longer": longer, "tasks": [*main.tasks, "overall"]}
     return render("text.md.j2", board=main, published=published, **shown)
-
-
-def tuned(board: Board) -> dict[str, dict[float, pd.Series]]:
-    """Encoding → percent of further training steps at longer lengths → row of ``measured``."""
-    found: dict[str, dict[float, pd.Series]] = {}
-    for name, row in measured(board, "longer").iterrows():
-        if named := re.fullmatch(r"finetuned\((.*?)(?:,percent=(.*))?\)", str(name)):
-            found.setdefault(named[1], {})[float(named[2] or 1)] = row
-    return found
 
 
 def size_page(*boards: Board) -> str:
     """The main suite and the suites that differ from it in size alone."""
-    scores = pd.concat({board.suite: board.rows.set_index("encoding")["score"] for board in boards}, axis=1)
-    ranks = {board.suite: {row["encoding"]: columns_of([])[0].show(row) for row in rows_of(board.rows)} for board in boards}
+    scores = pd.concat({board.suite: main_rows(board).set_index("encoding")["score"] for board in boards}, axis=1)
+    show = columns_of([])[0].show
+    ranks = {board.suite: {row["encoding"]: show(row) for row in rows_of(main_rows(board))} for board in boards}
     compared = {board.suite: found for board in boards[1:] if (found := across(boards[0], board))}
     return render("sizes.md.j2", boards=boards, scores=scores, ranks=ranks, compared=compared)
 
@@ -165,7 +158,7 @@ def task_page(board: Board, task: str) -> str:
         tests=runs[["train_length", "length", "count"]].explode(["length", "count"]),
         example=tasks.example(task, variant),
         columns=[column for column in columns_of([task]) if column.key in keys],
-        rows=rows_of(rows),
+        classes=[(kind, rows_of(group)) for kind, group in rows.groupby("ranking", sort=False)],
     )
 
 

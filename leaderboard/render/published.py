@@ -39,10 +39,12 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
 
 
 def text_bits(folder: Path) -> dict[str, float]:
-    """Encoding → bits per character of real text at the longest test length, mean over seeds; empty without such runs."""
+    """Encoding that has all seeds → bits per character of real text at the longest test length, their mean."""
     runs = read_published(folder, TEXT)
     chosen = newest_runs(runs).query("chosen") if len(runs) else runs
-    return of_runs(chosen)["far"].groupby(chosen["encoding"]).mean().to_dict()
+    seeds = chosen.groupby("encoding", observed=True)["seed"].nunique()
+    means = of_runs(chosen)["far"].groupby(chosen["encoding"]).mean()
+    return means[seeds == seeds.max()].to_dict()
 
 
 def local_board(suite: str, out: Path) -> Board:
@@ -71,9 +73,9 @@ def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
         raise unknown("published suite", suite, names) if (names := published_suites(folder)) else nothing_published(folder)
     if out is not None:
         local = read_local(out, suite)
-        same = local["fingerprint"].isin(newest_runs(runs)["fingerprint"])
+        same = local["fingerprint"].isin(newest_runs(runs)["fingerprint"]) & local["seed"].isin(runs["seed"])
         if not same.all():
-            print(f"lprime: your runs of another version of {suite} are left out; `lprime board` shows them", file=sys.stderr)
+            print("lprime: your runs of another version or seed are left out; `lprime board` shows them", file=sys.stderr)
         runs = together(runs, local[same].assign(encoding=local["encoding"] + LOCAL))
     return build_board(runs, folder)
 

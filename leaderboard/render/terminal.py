@@ -47,9 +47,9 @@ def print_board(board: Board, status: str, console: Console) -> None:
     names = "".join(signs(row) for _, row in rows.iterrows())
     notes += [f"{sign} {meaning}" for sign, meaning in SIGNS.items() if sign in names]
     if board.left_out:
-        notes.append(f"Not shown: {plural(board.left_out, 'run')} of another fingerprint of the suite")
+        notes.append(f"Not shown: {plural(board.left_out, 'run')} of another fingerprint, or at a rate that few encodings have")
     if incomplete := [printable(name) for name in board.rows[~board.rows["complete"]]["encoding"]]:
-        notes.append(f"Encodings that lack a task: {', '.join(incomplete)}. See {status}")
+        notes.append(f"Encodings that lack a task or a learning rate: {', '.join(incomplete)}. See {status}")
     parts += [*(Text(note, style="dim") for note in notes), Text("\n" + verdict_text(board))]
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
 

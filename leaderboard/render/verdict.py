@@ -63,9 +63,8 @@ class Need(NamedTuple):
 
 
 def main_rows(board: Board) -> pd.DataFrame:
-    """Complete rows of the main class, best score first, without encodings that no public source confirms."""
-    confirmed = board.rows["source"] != "second-hand"
-    return board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"] & confirmed]
+    """Complete rows of the main class, best score first."""
+    return board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"]]
 
 
 def leaders(board: Board, most: int = LEADERS) -> pd.DataFrame:
@@ -82,10 +81,11 @@ def references(board: Board) -> pd.DataFrame:
 
 def verdict(board: Board) -> Verdict:
     rows = main_rows(board)
-    behind = rows[(rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
+    tested, behind = rows[rows["rank_low"].notna()], rows[(rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
+    compared = len(tested) > 1
     return Verdict(
-        best=list(rows["encoding"].head(2)),
-        open=int((rows["rank_low"] == 1).sum()),
+        best=list((tested if compared else rows)["encoding"].head(2)),
+        open=int((tested["rank_low"] == 1).sum()) * compared,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
         one_rate=bool(board.all_runs["learning_rate"].isna().all()),
     )
@@ -100,19 +100,20 @@ def significant_pairs(board: Board, first: pd.DataFrame, second: pd.DataFrame | 
 
 def needs(board: Board) -> list[Need]:
     """What to start with: for each task, for real text, and for a RoPE model that is trained already."""
-    every, found = main_rows(board), []
+    every, found = main_rows(board).query("source != 'second-hand'"), []  # no public source confirms these
     for task in board.tasks:
         learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
         if not len(learned):
             continue
         best = learned.loc[learned[f"score.{task}"].idxmax()]
-        need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
+        far = learned.loc[learned[f"limit.{task}"].idxmax()]
+        need, farthest = NEEDS.get(task, tasks.title(task)), limit(far, task).removeprefix("≥").removesuffix(".0")
         reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
         if reached:
             note = f"tested to {farthest} L only; {plural(reached, 'encoding')} still half right there"
         else:
             note = f"half right up to {farthest} L"
-        if not reached and best[f"limit.{task}"] < SHORT:
+        if not reached and far[f"limit.{task}"] < SHORT:
             chosen = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
             chosen = chosen.sort_values(f"score.{task}", ascending=False).head(NAMED)
             note = f"all stop by {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 ALPHA = 0.05
 """Family-wise error rate: the largest probability of any false difference on a whole board, by design."""
@@ -29,17 +29,23 @@ def centred(blocks: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
     """Block means without what all encodings share in a block (how hard it is); NaN where a block lacks.
 
     The shared part is that of an additive fit, encoding + block, so that encodings with other blocks compare. Its mean over
-    blocks is 0: with the same blocks for all, means of encodings stay.
+    blocks is 0: with the same blocks for all, means of encodings stay. A block of a single encoding stays as it is.
     """
-    values, shared = blocks, np.zeros(blocks.shape[1])
+    values, shared, several = blocks, np.zeros(blocks.shape[1]), (~np.isnan(blocks)).sum(0) > 1
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a block without any encoding
         for _ in range(100):
-            step = np.nan_to_num(np.nanmean(values - np.nanmean(values, axis=1, keepdims=True), axis=0))
+            step = np.nanmean(values - np.nanmean(values, axis=1, keepdims=True), axis=0)
+            step = np.where(several, step, 0)
             shared, values = shared + step, values - step
             if np.abs(step).max() < FUZZ:
                 break
-    return blocks - (shared - shared.mean())
+        return blocks - np.where(several, shared - shared.mean(where=several), 0)
+
+
+def comparable(blocks: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
+    """NaN also where a block has a single encoding, which it cannot compare."""
+    return np.where((~np.isnan(blocks)).sum(0) > 1, blocks, np.nan)
 
 
 def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
@@ -100,10 +106,16 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
     Arguments:
         blocks: mean over tasks of each encoding in each block; NaN where a block is not complete.
     """
-    found = np.full((len(blocks), len(blocks)), np.nan)
+    found, blocks = np.full((len(blocks), len(blocks)), np.nan), comparable(blocks)
     rows = np.flatnonzero((~np.isnan(blocks)).sum(1) > 1)
     first, second = np.triu_indices(len(rows), 1)
-    if not len(first):
+    if len(rows) < 2:
+        return found
+    if len(rows) == 2:  # a paired t test: two encodings have too few signs for a bootstrap
+        gaps = np.subtract(*blocks[rows])[~np.isnan(blocks[rows]).any(0)]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            t = abs(gaps.mean()) / gaps.std(ddof=1) * len(gaps) ** 0.5
+        found[rows, rows[::-1]] = np.nan_to_num(2 * stdtr(len(gaps) - 1, -t), nan=1.0)
         return found
     values = centred(blocks[rows])
     share = 1 - 1 / len(rows)  # of the freedom of residuals: the rest is spent on what encodings share in a block
@@ -147,6 +159,7 @@ def differences(
     blocks: Float[np.ndarray, "R B"], level: float = LEVEL
 ) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
     """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
+    blocks = comparable(blocks)
     share, counts = 1 - 1 / len(blocks), (~np.isnan(blocks)).sum(1)
     middle, variances, freedom = moderated(centred(blocks), share)
     of_means = np.where(counts > 1, variances / np.maximum(counts, 1), np.nan)
@@ -176,7 +189,8 @@ def under_random_weights(
         scores: NaN where a block is not complete; every encoding has one that is.
     """
     rng, (count, blocks, tasks) = np.random.default_rng(seed), scores.shape
-    known, filled = (~np.isnan(scores).any(2)).astype(float), np.nan_to_num(scores)
+    known = (~np.isnan(scores).any(2)).astype(float)
+    filled = np.where(known[..., None] > 0, scores, 0)
     plain = filled.sum(1) / known.sum(1)[:, None]
     ranks = np.zeros((count, count), int)
     for _ in range(REPLICATES // CHUNK):

@@ -28,7 +28,7 @@ def with_choice(runs: pd.DataFrame) -> pd.DataFrame:
         for seed, own in enumerate(~np.isnan(table)):
             others = np.delete(table, seed, 0)[:, own]
             others = others[~np.isnan(others).any(1)]
-            means = (others if len(others) else table[[seed]][:, own]).mean(0)
+            means = np.minimum(others if len(others) else table[[seed]][:, own], 1e9).mean(0)  # fewer diverged runs first
             best = np.flatnonzero(own)[means.argmin()]  # if all diverged, the smallest rate
             chosen[places[(row == seed) & (column == best)]] = True
     return runs.assign(chosen=chosen)

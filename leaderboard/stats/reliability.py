@@ -17,8 +17,8 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
 
     ``floor``, ``ceiling``: share of cells (encoding × run × length beyond L) at the floor and at the ceiling, by task.
     ``task``: reliability of a task's mean over blocks, among the better half. ``order``: generalisability of the overall score
-    of the better half over blocks; ``over_rates``: over learning rates (one block each). ``alpha``: Cronbach's α over tasks,
-    better half. ``at_an_end``: share of chosen rates at an end of the grid.
+    of the better half over blocks; ``over_rates``: over learning rates (one block each). ``at_an_end``: share of
+    chosen rates at an end of the grid.
     """
     standard = ((board.rows["ranking"] == "standard") & board.rows["complete"]).to_numpy()
     places = board.order[np.flatnonzero(standard)]
@@ -29,8 +29,7 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
         "ceiling": {task: float((found > CEILING).mean()) for task, found in beyond.items()},
         "task": {task: generalisability(board.scores[best][:, :, t]) for t, task in enumerate(board.tasks)},
         "order": generalisability(board.blocks[best]),
-        "over_rates": generalisability(board.by_rate.iloc[best].dropna(axis=1, thresh=2).to_numpy(float)),
-        "alpha": generalisability(board.rows.loc[standard, [f"score.{task}" for task in board.tasks]].to_numpy()[: len(best)]),
+        "over_rates": generalisability(board.by_rate.iloc[best].to_numpy(float)),
         "at_an_end": float(at_an_end(board.all_runs).mean()),
     }
 
@@ -42,12 +41,13 @@ def cells_beyond(runs: pd.DataFrame) -> Float[np.ndarray, " N"]:
 
 
 def generalisability(values: Float[np.ndarray, "R B"]) -> float:
-    """Share of the variance of an encoding's mean that is due to the encoding: 1 − σ²_e/(B σ²_mean), of complete rows.
+    """Share of the variance of an encoding's mean that is due to the encoding: 1 − σ²_e/(B σ²_mean), over blocks of all rows.
 
     Two-way analysis of variance without replication; σ²_e is the interaction of encodings and blocks. Over tasks in place of
     blocks it is Cronbach's α (Hoyt 1941, Psychometrika 6). Below 0 if means differ less than chance alone makes them.
     """
-    values = values[~np.isnan(values).any(1)]
+    whole = ~np.isnan(values).any(0)
+    values = values[:, whole] if whole.sum() > 1 else values[~np.isnan(values).any(1)]
     if min(values.shape) < 2 or not (of_means := values.mean(1).var(ddof=1)):
         return np.nan
     rest = values - values.mean(1, keepdims=True) - values.mean(0, keepdims=True) + values.mean()

@@ -35,8 +35,10 @@ class Board:
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
         self.all_runs = kept = newest_runs(runs)
         """All runs, with the columns of ``scored`` and ``chosen``."""
+        self.exact = bool((kept["score_is"] != "bits").any())
+        """Whether answers count, and not bits."""
         self.left_out = len(runs) - len(kept)
-        """How many runs have another fingerprint."""
+        """How many runs have another fingerprint, or a learning rate that few encodings have."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
         self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         ranked = [task for task in kept["task"].unique() if is_ranked(task)]
@@ -45,8 +47,11 @@ class Board:
         self.seeds = sorted(kept["seed"].unique())
         self.scores = self.cube("score")
         """Score of each encoding, block and task, NaN without a run: [R, B, T]."""
-        self.blocks = np.where(np.isnan(self.scores).any(2), np.nan, self.scores.mean(2))
-        """Mean over tasks of each encoding and block, NaN where a task lacks: [R, B]."""
+        rates = self.all_runs.groupby(["encoding", "seed", "task"], observed=True)["learning_rate"].nunique().unstack()
+        whole = (rates[self.tasks] == self.all_runs["learning_rate"].nunique()).all(axis=1).unstack(fill_value=False)
+        whole = whole.reindex(index=self.encodings, columns=self.seeds, fill_value=False)
+        self.blocks = np.where(whole, self.scores.mean(2), np.nan)
+        """Mean over tasks of each encoding and block, NaN where a task lacks, or one of the rates: [R, B]."""
         self.rows = self.make_rows(costs)
 
     def cube(self, column: str) -> Float[np.ndarray, "R B T"]:
@@ -61,8 +66,8 @@ class Board:
         rows = newest.reindex(self.encodings)
         runs = self.all_runs.groupby("encoding", observed=True)
         rows["parameters_low"], rows["parameters_high"] = runs["encoding_parameters"].min(), runs["encoding_parameters"].max()
-        trained_longer = runs["longest_seen"].max() > runs["train_length"].max()
-        rows.loc[trained_longer & (rows["ranking"] == "standard"), "ranking"] = "longer"
+        longer = self.all_runs.query("longest_seen > train_length")["encoding"]
+        rows.loc[rows.index.isin(longer) & (rows["ranking"] == "standard"), "ranking"] = "longer"
         complete = ~np.isnan(self.blocks)
         rows["finished"] = runs["finished"].max()
         rows["blocks"], rows["complete"] = complete.sum(1), complete.any(1)
@@ -77,7 +82,7 @@ class Board:
             for task, values in zip(self.tasks, np.moveaxis(self.cube(column), 2, 0), strict=True):
                 rows[f"{name}.{task}"] = means(values)
         within = rows[[f"within.{task}" for task in self.tasks]].to_numpy()
-        rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - FUZZ]) for one in within]
+        rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - FUZZ]) * self.exact for one in within]
         rows = rows.join(self.limits())
         rows = rows.join(costs if costs is not None else pd.DataFrame(columns=COSTS, dtype=float))
         for cost, sealed in {"step_time": "step_ratio", "flops": "flops_ratio"}.items():
@@ -98,10 +103,10 @@ class Board:
     def limits(self) -> pd.DataFrame:
         """Length limit of each encoding and task, with its mark."""
         found: dict[str, dict[str, object]] = {}
-        runs = self.runs[["encoding", "task", "length", "train_length", "chance", "exact"]]  # to slice all columns takes long
+        runs = self.runs[["encoding", "task", "length", "train_length", "chance", "exact", "status"]]  # all columns take long
         for (encoding, task), group in runs.groupby(["encoding", "task"], observed=True):
             at, values = curve(group)
-            limit, mark = length_limit(at, values.mean(0))
+            limit, mark = length_limit(at, values.mean(0)) if self.exact else (np.nan, "")
             found.setdefault(encoding, {}).update({f"limit.{task}": limit, f"limit_mark.{task}": mark})
         return pd.DataFrame.from_dict(found, orient="index")
 
@@ -136,9 +141,13 @@ class Board:
 
 
 def newest_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the newest fingerprint of a suite, with the columns of ``scored`` and ``chosen``."""
+    """The runs of the newest fingerprint of a suite, with the columns of ``scored`` and ``chosen``; without the learning rates
+    that few encodings have."""
     newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
-    return with_choice(scored(runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)))
+    runs = runs[runs["fingerprint"] == newest["fingerprint"]]
+    having = runs.groupby("learning_rate")["encoding"].nunique()
+    few = having.index[having < having.max() / 2]
+    return with_choice(scored(runs[~runs["learning_rate"].isin(few)].reset_index(drop=True)))
 
 
 def is_ranked(task: str) -> bool:

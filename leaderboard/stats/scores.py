@@ -78,12 +78,12 @@ def scored(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def curve(runs: pd.DataFrame) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, "S N"]]:
-    """Relative lengths l/L, and each run's chance-corrected exact match there.
+    """Relative lengths l/L, and each run's chance-corrected exact match there; 0 for diverged runs.
 
     Runs with another L (of other blocks) are interpolated in log length to the lengths of the first one.
     """
     relative = [lengths / L for lengths, L in zip(runs["length"], runs["train_length"], strict=True)]
-    values = without_guessing(runs["exact"], runs["chance"])
+    values = without_guessing(runs["exact"], runs["chance"]) * (runs["status"] != "diverged")
     at = np.log(relative[0])
     return relative[0], np.array([np.interp(at, np.log(own), value) for own, value in zip(relative, values, strict=True)])
 

@@ -12,11 +12,13 @@ from jaxtyping import Float, Real
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.encodings import At, Encoding, Setup, catalogue
+from bench.encodings import At, Encoding, Setup
 from bench.encodings import hooks as overridden
 from bench.encodings.attention_kernel import later_keys
 from bench.plugins.registry import get_encoding
 from tasks import InputError
+
+from .runs import references_of
 
 TRIED, NEW = 24, 3
 """Tokens of a trial, and how many of them are new ones beside cached keys."""
@@ -130,7 +132,8 @@ def hooks(
     """
     _, heads, count, width = k.shape
     if not isinstance(encoding, Encoding):
-        encoding = get_encoding(str(encoding)).make(Setup(1, heads * width, heads, width, count, count, count, count))
+        setup = Setup(1, heads * width, heads, width, count, count, count, count)
+        encoding = get_encoding(*references_of(encoding)).make(setup)
     at = at or At(count, generator=torch.Generator(q.device).manual_seed(0))
     at = replace(at, source=lambda: refuse_input() if x is None else x)
     at = replace(
@@ -154,9 +157,9 @@ def attention(encoding: str, *, heads: int, head_width: int, train_length: int, 
         train_length, longest: most tokens in training, and in evaluation; some encodings stretch or size tables by them.
 
     Raises:
-        InputError: an unknown name, with the nearest match; or the encoding cannot leave the model: see ``attentions``.
+        InputError: an unknown name, with the nearest match; or the encoding cannot leave the model.
     """
-    cls, longest = get_encoding(str(encoding)), max(longest or 0, train_length)
+    cls, longest = get_encoding(*references_of(encoding)), max(longest or 0, train_length)
     if "embed" in overridden(cls):
         fault = "it changes the residual stream before the layer"
     elif (aware := cls.info.ranking == "task-aware") or cls.info.random:
@@ -167,15 +170,3 @@ def attention(encoding: str, *, heads: int, head_width: int, train_length: int, 
         except InputError as error:
             fault = str(error)
     raise InputError(f"{cls.info.name} has no attention of its own to take home: {fault}")
-
-
-def attentions() -> dict[str, str]:
-    """Each built-in encoding, and why its attention cannot leave the model; empty if it can."""
-    faults = {}
-    for name in catalogue():
-        try:
-            attention(name, heads=2, head_width=8, train_length=TRIED // 2, longest=TRIED)
-            faults[name] = ""
-        except InputError as error:
-            faults[name] = str(error).partition(": ")[2]
-    return faults

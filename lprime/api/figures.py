@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -19,8 +20,8 @@ METRICS = ("exact", "token", "exact_score", "token_score", "nll")
 def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
-    Lines are means over seeds, at the learning rates that the board chooses; the dotted line is the training length. Each
-    encoding has the colour that it has on the board.
+    Lines are means over seeds, at the learning rates that the board chooses; seeds with another L are interpolated in log l.
+    The dotted line is the training length. Each encoding has the colour that it has on the board.
     Your own runs of an encoding that has published ones too are a line of their own, ``NAME (local)``.
 
     Arguments:
@@ -44,8 +45,7 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
     if results.groupby(CELL)["learning_rate"].nunique().max() > 1:
         results = at_chosen_rates(results)
-    lines = results.groupby(["task", "encoding", "relative_length"], sort=False)[metric].mean()
-    panels = list(lines.index.unique("task"))
+    panels = list(results["task"].unique())
 
     from matplotlib import pyplot
 
@@ -55,12 +55,14 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     figure, axes = new_figure(2.7, ncols=len(panels), sharey=True)
     axes[0].set_ylabel(metric.replace("_", " "))
     for ax, task in zip(axes, panels, strict=True):
-        for name, line in lines[task].groupby("encoding", sort=False):
-            by_length = line.droplevel("encoding").sort_index()
+        for name, own in (here := results[results["task"] == task]).groupby("encoding", sort=False):
+            by_seed = own.pivot_table(index="relative_length", columns="seed", values=metric)
+            at_all = by_seed.set_axis(np.log(by_seed.index)).interpolate("index", limit_area="inside")
+            by_length = at_all.set_axis(by_seed.index).mean(axis=1, skipna=False).dropna()
             dashes = "--" if name.endswith(LOCAL) else "-"
             ax.plot(by_length, color=colour(name.removesuffix(LOCAL)), ls=dashes, lw=1.5, label=printable(name, 40))
         ax.axvline(1, color=INK, lw=0.8, ls=":")
-        length_axis(ax, by_length.index[0], by_length.index[-1])
+        length_axis(ax, here["relative_length"].min(), here["relative_length"].max())
         heading(ax, printable(task))
     labels = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(list(labels.values()), list(labels), loc="outside right upper", frameon=False)

@@ -121,7 +121,7 @@ def reference_of(cls: type) -> str:
     file = getattr(sys.modules.get(home), "__file__", None)
     if home == "__main__" or not file:
         registry.validate_class(cls, f"class {cls.__name__}", Task if issubclass(cls, Task) else Encoding)
-        return str(write_cell(cls))
+        return f"{write_cell(cls)}:{cls.__qualname__}"
     return f"{file}:{cls.__qualname__}"
 
 
@@ -137,11 +137,15 @@ def write_cell(cls: type) -> Path:
     cell = next(filter(None, ("".join(linecache.getlines(hook.__code__.co_filename)) for hook in hooks)), "")
     if not cell:
         raise InputError(f"the source of {cls.__name__} is not known here; write it to a file and give its path")
-    body = ["import lprime", "import torch"]
+    body, skipped = ["import lprime", "import torch"], set[str]()
     for node in ast.parse(cell).body:
-        constant = isinstance(node, ast.Assign) and not any(isinstance(part, ast.Call) for part in ast.walk(node))
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        computed = any(isinstance(part, ast.Call) for part in ast.walk(node)) or skipped & {name.id for name in names}
+        constant = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and not computed
         if constant or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
             body.append(ast.unparse(node))
+        else:
+            skipped |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
     text = "\n\n".join(body) + "\n"
     path = Path(scratch().name) / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{registry.own_name(cls)}.py"
     write_atomic(path, text)

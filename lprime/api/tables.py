@@ -11,6 +11,8 @@ from leaderboard import published_folder
 from leaderboard.export import tidy
 from leaderboard.results.frame import read_runs, suite_name
 
+from .runs import AnyTask, references_of
+
 if TYPE_CHECKING:
     from bench.dataset import TaskData  # slow to load
 
@@ -42,7 +44,7 @@ def results(
     return tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True))
 
 
-def load_task(task: str | Path, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "TaskData":
+def load_task(task: AnyTask, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "TaskData":
     """The test examples of a suite's runs and the first training examples of a seed: splits ``test_<length>`` and ``train``.
 
     Columns: ``ids`` (token ids, without padding), ``text`` (their symbols, separated by blanks), ``answer`` (symbols after
@@ -50,7 +52,7 @@ def load_task(task: str | Path, suite: str | Path = "small", *, train_examples: 
     has ``vocabulary``, ``task``, ``train_length``, ``fingerprint`` and ``collate``, which makes batches for ``transformers``.
 
     Arguments:
-        task: one of the suite's, or a file.
+        task: one of the suite's, or a file or class.
         train_examples: size of the training split, the first examples of that training seed.
 
     Raises:
@@ -59,5 +61,5 @@ def load_task(task: str | Path, suite: str | Path = "small", *, train_examples: 
     from bench.dataset import task_splits
 
     check_seed(seed)
-    name, (task,) = holding(str(suite), [str(task)])
+    name, (task,) = holding(str(suite), references_of(task))
     return task_splits(load_suite(name), task, train_examples, seed)

@@ -93,7 +93,7 @@ def reproduce(
     reproduced.
     """
     from bench.findings.finding import OUTCOMES, Outcome, load_finding, shipped_findings
-    from bench.findings.verdict import NOT, forest, verdict_of
+    from bench.findings.verdict import NOT, verdict_of
     from bench.result import read_records, write_records
     from tasks import InputError
 
@@ -117,10 +117,10 @@ def reproduce(
         outcome = known.get(finding.name)
         judgement = verdict_of(finding, outcome)
         row = {"name": finding.name, "claim": finding.claim, "source": finding.source.paper, "minutes": finding.minutes}
-        row |= asdict(judgement) | {"forest": forest(judgement.whole), "samples": outcome.samples if outcome else {}}
+        row |= asdict(judgement) | {"samples": outcome.samples if outcome else {}}
         rows.append(row)
         if not as_json:
-            print(f"{row['forest']}  {finding.name}: {judgement.verdict}" + f" ({judgement.why})" * bool(judgement.why))
+            print(f"{finding.name}: {judgement.verdict}" + f" ({judgement.why})" * bool(judgement.why))
         if names and not as_json:
             show(finding, judgement)
     if as_json:

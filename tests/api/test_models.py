@@ -50,6 +50,14 @@ def test_a_perfect_model_is_right_at_every_length(here):
     assert set(frame["suite"]) == {"small"} and set(frame["fingerprint"]) == {"c3958388dc00f09e"}
     own = lprime.evaluate_model(copier, "seconds.yaml", "copying", lengths=[2])
     assert own["exact"].tolist() == [1] and own["weight"].tolist() == [0], "no length is beyond L"
+    (here / "words.txt").write_text(("to be or not to be that is the question " * 20 + "\n<|endoftext|>\n") * 40)
+    text = {"task": "text", "variant": "characters", "train_length": 64, "settings": {"corpus": str(here / "words.txt")}}
+    words = suite_dict(name="words", score="bits", tasks=[text], test_at=[1, 2], test_examples=2)
+    (here / "words.yaml").write_text(yaml.safe_dump(words))
+    random, lengths = torch.nn.Embedding(60, 60), torch.tensor([64, 128]).numpy()
+    given, plain = (lprime.evaluate_model(random, "words.yaml", lengths=asked) for asked in (lengths, None))
+    assert given["nll"].tolist() == plain["nll"].tolist() and given["nll_other"].isna().all(), "of the suite's lengths alone"
+    assert plain["nll_other"].notna().any()
 
 
 @pytest.mark.parametrize(

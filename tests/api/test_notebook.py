@@ -48,7 +48,10 @@ def test_the_example_notebook_runs(here, capsys, path):
 CELL = """
 import math as m
 
-STRENGTH = 2.5
+STRENGTH: float = 1.5
+STRENGTH += 1
+found = print("a result")
+more = [found]
 
 def helper(x):
     return STRENGTH * x
@@ -69,12 +72,12 @@ print("only in the notebook")
 def test_a_cell_of_a_notebook_becomes_a_file(here):
     notebook = Notebook()
     notebook.run("import lprime")
-    notebook.run(CELL)
+    notebook.run(CELL + CELL[CELL.index("class Mine") : CELL.index("print(")].replace("ine", "ice"))  # two in a cell
     cls = notebook.names["Mine"]
     loaded = get_encoding(*references_of(cls))
     assert loaded is not cls and loaded.bias.__globals__["helper"](2) == 5
-    assert "print" not in Path(*references_of(cls)).read_text()
-    notebook.run(CELL.replace("2.5", "3"))
+    assert "print" not in Path(references_of(cls)[0].removesuffix(":Mine")).read_text()
+    notebook.run(CELL.replace("+= 1", "+= 2"))
     changed = get_encoding(*references_of(notebook.names["Mine"]))
     assert changed is not loaded and get_encoding("mine") is changed, "a cell that is executed again replaces the class"
 

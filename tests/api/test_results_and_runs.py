@@ -137,6 +137,11 @@ def test_plot_draws_the_means(here):
     swept = pd.concat([frame.assign(learning_rate=rate, nll=abs(rate - 0.5), exact=rate) for rate in (0.25, 0.5, 0.75)])
     (ax, _) = lprime.plot(swept).axes
     assert {y for line in ax.get_lines()[:2] for y in line.get_ydata()} == {0.5}, "the rate of the lowest loss within L alone"
+    stretched = frame[frame["seed"] == 1].assign(relative_length=lambda rows: rows["relative_length"] * 0.9, exact=0.0)
+    (ax, _) = lprime.plot(pd.concat([frame[frame["seed"] == 0].assign(exact=1.0), stretched])).axes
+    inside = [x for x in (0.45, 0.5, 0.9, 1, 1.35, 1.5, 1.8, 2) if 0.5 <= x <= 1.8]
+    line = ax.get_lines()[0]
+    assert np.allclose(line.get_xdata(), inside) and np.allclose(line.get_ydata(), 0.5), "seeds with another L: no zigzag"
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "no rows": {"results": frame[:0]},

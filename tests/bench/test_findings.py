@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from synthetic_results import suite as synthetic_suite
 
 from bench.findings.finding import OUTCOMES, Expectation, Finding, Outcome, Source, shipped_findings
 from bench.findings.reading import Measure, Reading
-from bench.findings.verdict import CANNOT, NOT_RUN, STALE, Part, forest, holm, judge, verdict_of
+from bench.findings.verdict import CANNOT, NOT_RUN, STALE, holm, judge, verdict_of
 from bench.probe.record import ProbeRecord, Value
 from bench.result import Result, read_records
 from tasks import InputError
@@ -273,10 +272,3 @@ def test_readings_choose_and_combine_values():
     assert read(length="train", layers=[0], over={"quantity": "chance", "length": "train"}) == 0.5
     assert read(length="longest", less={"quantity": "error", "length": "train"}) == 3.5
     assert read(layers=[7]) is None and read(less={"quantity": "other"}) is None
-
-
-def test_a_line_of_the_forest_plot():
-    part = Part("x", 0.5, 0.25, 1.0, 0.0, on_side=True, near=True, p=0.01, p_against=0.99)
-    assert forest(part, half=8) == "········│·──●──·◇"
-    assert forest(replace(part, estimate=-1.5, half_width=0.5, published=None), half=4) == "─●─·│····"
-    assert forest(replace(part, estimate=math.nan)) == "··············│·············◇"

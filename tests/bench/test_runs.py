@@ -70,6 +70,10 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
     for seed in (-1, True, 1.5, 2**31):
         with pytest.raises(InputError, match=f"a seed must be a whole number from 0 to 2147483647, got {seed}"):
             plan_runs(suite, seeds=[seed])
+    sweeping = suite.model_copy(update={"learning_rates": [0.1]})
+    for rate in (0.0, -1.0, float("nan"), float("inf"), 0.0010000000001):
+        with pytest.raises(InputError, match=f"a learning rate must be a positive number of at most six digits, got {rate}"):
+            plan_runs(sweeping, rates=[rate])
 
 
 def test_states_are_read_from_files(tmp_path, suite):

@@ -16,6 +16,7 @@ from bench.training.evaluate import evaluate
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, learning_rate, stage_steps, train
+from tasks import InputError
 
 TASK = tasks.get("copying", "repeat", 12)
 
@@ -48,6 +49,9 @@ def test_encodings_with_a_stage_have_their_own_ranking_class():
         assert 0 < cls.stage.share <= 0.01, name
         assert cls.stage.encoding_only or encodings.hooks(cls) == encodings.hooks(cls.inner), name
     assert get_encoding("ssmax(finetuned(rope,percent=5))").stage == Stage(0.05), "a wrapper passes the stage on"
+    for name in ("head_scale(finetuned(rope))", "finetuned(finetuned(rope,percent=5))", "finetuned(drope)"):
+        with pytest.raises(InputError, match="has two extra training stages; expected one"):
+            get_encoding(name)
     drope = get_encoding("drope")
     assert drope.info.ranking == "standard" and not list(drope.stage.faults("standard", plugin=False))
 

@@ -107,6 +107,7 @@ ERRORS = [
     ({"recipe": {"steps": "many"}}, "got 'many'"),
     ({"recipe": {"clip_norm": math.inf}}, "finite number"),
     ({"version": True}, "valid integer, got True"),
+    ({"blocks": [{}, {"steps": 1e-9}]}, "copying.recipe: steps: Input should be greater than or equal to 1, got 0"),
     ({"name": "../up"}, "pattern"),
     ({"model": {"layers": 9, "width": 2**15}}, "copying needs 576 GiB a step, more than any device has"),
 ]

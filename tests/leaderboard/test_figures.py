@@ -10,7 +10,7 @@ import pytest
 from synthetic_results import CURVE, board, full, result, suite
 
 from leaderboard.figures import plots
-from leaderboard.figures.style import COLOURS, FAINT, INK, SMALL, as_svg, colour, luminance
+from leaderboard.figures.style import COLOURS, FAINT, INK, SMALL, as_svg, colour
 
 CURVES = {
     "nope": CURVE, "rope": (1, 1, 0, 0), "alibi": (1, 1, 1, 1), "t5": (1, 1, 0.75, 0.5), "shaw": (1, 1, 0.9, 0.2),
@@ -34,6 +34,12 @@ def drawn(made):
         "curves": plots.curves(made, ["alibi", "t5", "fire", "shaw", "nope", "rope"], "Curves"),
         "one": plots.one_encoding(made, "my$e^{|pe", [[0.9, 0.1, 0.0], [0.5, 0.25, 0.25]]),
     }
+
+
+def luminance(rgb):
+    """Relative luminance of an sRGB colour, as WCAG 2 defines it; parts are from 0 to 1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(ink, paper):

@@ -73,7 +73,7 @@ def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files
     share = 0.5849625
     assert float(rows[1]["sorting"]) == pytest.approx(share * 0.5 + (1 - share) * 0.25, abs=0.006)
     assert "[`abacus`](../pages/abacus.md)" in text.split("## Uses what tokens mean")[1]
-    assert "Encodings that lack a task: `t5`." in text and "No run of parity." in files["pages/t5.md"]
+    assert "lack a task or a learning rate: `t5`." in text and "No run of parity." in files["pages/t5.md"]
 
 
 def test_every_encoding_has_a_page_with_what_it_declares(files):
@@ -107,7 +107,8 @@ def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):
     assert "<bos>" in text and "Trained to L = 6, tested to 12" in text
     rows = table_rows(text)
     scores = [float(row["sorting"]) for row in rows]
-    assert len(rows) == 5 and scores == sorted(scores, reverse=True)
+    assert len(rows) == 4 and scores == sorted(scores, reverse=True)
+    assert "`abacus`" in text.split("## Uses what tokens mean")[1]
     assert rows[0]["sorting to"] == "≥2.0" and rows[0]["sorting, within"] == "1.00"
 
 
@@ -129,6 +130,15 @@ def test_verdict_of_a_single_seed_claims_nothing():
     found = board(full(suite(seeds=[0]), {"nope": GOOD, "rope": WORST}))
     assert verdict(found).open == 0 and verdict(found).behind == [] and len(leaders(found)) == 2
     assert verdict_text(found).startswith("Too few runs to say which encoding leads; by score, nope is first.")
+
+
+def test_a_row_of_one_seed_does_not_lead_and_one_encoding_leads_nobody():
+    single = full(suite(seeds=[0]), {"alibi": GOOD})
+    assert "nope leads" in verdict_text(board([*spread(suite(), {"nope": CURVE, "rope": WORST}), *single]))
+    for few in ({"rope": CURVE}, {"rope": CURVE, "nope": WORST}):
+        others = {name: curve for name, curve in few.items() if name != "rope"}
+        made = board([*spread(suite(), {"rope": few["rope"]}), *full(suite(seeds=[0]), others)])
+        assert verdict_text(made).startswith("Too few runs to say which encoding leads;")
 
 
 def test_a_suite_that_sweeps_the_rate_is_not_called_one_recipe():

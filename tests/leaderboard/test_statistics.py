@@ -55,8 +55,10 @@ def test_length_limit(mean, limit, mark):
 @given(block_means)
 def test_two_encodings_have_the_interval_of_a_paired_t_test(blocks):
     difference, half = ranks.differences(blocks)
-    known = scipy.stats.ttest_rel(*blocks).confidence_interval(0.95)
+    test = scipy.stats.ttest_rel(*blocks)
+    known = test.confidence_interval(0.95)
     if np.isfinite(known.low):
+        assert ranks.pair_ps(blocks)[0, 1] == pytest.approx(np.nan_to_num(test.pvalue, nan=1), abs=1e-6)
         assert (difference - half)[0, 1] == pytest.approx(known.low, abs=1e-6)
         assert (difference + half)[0, 1] == pytest.approx(known.high, abs=1e-6)
 
@@ -79,6 +81,16 @@ def test_what_all_encodings_share_in_a_block_is_taken_out():
     fit = np.linalg.lstsq(design[known], missing.ravel()[known], rcond=None)[0]
     means = np.nanmean(ranks.centred(missing), axis=1)
     assert means - means[0] == pytest.approx(fit[:4] - fit[0], abs=1e-6)
+
+
+def test_a_block_of_a_single_encoding_compares_nothing():
+    apart = np.array([[0.8, 0.9, np.nan, np.nan], [np.nan, np.nan, 0.6, 0.8]])
+    assert np.isnan(ranks.pair_ps(apart)).all() and np.isnan(ranks.differences(apart)[0]).all()
+    assert ranks.centred(apart) == pytest.approx(apart, nan_ok=True)
+    shared = np.random.default_rng(4).random((3, 4))
+    more = np.c_[shared, [0.1, np.nan, np.nan]]
+    assert ranks.pair_ps(more) == pytest.approx(ranks.pair_ps(shared), abs=0.02, nan_ok=True)
+    assert ranks.centred(more)[:, :4] == pytest.approx(ranks.centred(shared))
 
 
 def test_false_differences_are_rare_and_true_ones_found(monkeypatch):
@@ -114,6 +126,14 @@ def test_first_under_random_weights_of_two_tasks_is_a_length():
     assert first == pytest.approx([2 / 3, 1 / 3], abs=0.02) and places.tolist() == [[1, 2], [1, 2]]
 
 
+def test_a_block_that_lacks_a_task_says_nothing_about_the_first():
+    scores = np.random.default_rng(5).random((3, 4, 2))
+    scores[0, 0, 1], whole = np.nan, scores.copy()
+    whole[0, 0] = np.nan
+    for part, known in zip(ranks.under_random_weights(scores), ranks.under_random_weights(whole), strict=True):
+        assert np.array_equal(part, known)
+
+
 def swept(losses, **more):
     """Runs of one encoding and task: a loss within L for each seed (row) and learning rate (column)."""
     rows = [
@@ -127,9 +147,10 @@ def swept(losses, **more):
 def test_the_other_seeds_choose_the_learning_rate(losses):
     runs = with_choice(swept(losses))
     for seed in range(4):
-        others = np.delete(losses, seed, axis=0).mean(0)
+        others = np.delete(losses, seed, axis=0).T  # fewer diverged runs first, then the smaller loss
+        best = min(range(3), key=lambda r, all=others: (np.isinf(all[r]).sum(), all[r][np.isfinite(all[r])].sum()))
         (chosen,) = runs[(runs["seed"] == seed) & runs["chosen"]]["learning_rate"]
-        assert chosen == pytest.approx(0.001 * (1 + (np.argmin(others) if np.isfinite(others).any() else 0)))
+        assert chosen == pytest.approx(0.001 * (1 + best))
 
 
 def test_accuracy_beyond_l_chooses_nothing_and_ends_are_counted():
@@ -146,6 +167,8 @@ def test_generalisability_is_that_of_an_analysis_of_variance():
         (values[i, j] - values[i].mean() - values[:, j].mean() + grand) ** 2 for i, j in itertools.product(range(5), range(4))
     ) / (4 * 3)
     assert reliability.generalisability(values) == pytest.approx(1 - error / of_rows)
+    more = np.c_[values, [0.9, 0.1, np.nan, np.nan, np.nan]]
+    assert reliability.generalisability(more) == pytest.approx(1 - error / of_rows), "of blocks that all have"
 
 
 def test_reliability_of_a_board():
@@ -162,6 +185,25 @@ def test_a_board_ranks_encodings_and_keeps_incomplete_ones_apart():
     assert rows.index.tolist() == ["rope", "nope", "alibi"] and rows["complete"].tolist() == [True, True, False]
     assert rows["rank"].tolist()[:2] == [1, 2] and np.isnan(rows["rank"]["alibi"]) and rows["missing"]["alibi"] == "parity"
     assert rows["score"]["rope"] == pytest.approx(1) and rows["fails_within"].tolist() == ["", "", ""]
+
+
+def test_learning_rates_that_lack_make_a_row_incomplete_and_rare_ones_do_not_count():
+    of, names = suite(), ("nope", "rope", "alibi", "t5", "fire")
+    runs = [run for rate in (0.1, 0.2) for run in full(of, dict.fromkeys(names, CURVE), learning_rate=rate)]
+    runs = [run for run in runs if (run.encoding.name, run.seed, run.learning_rate) != ("alibi", 0, 0.2)]
+    some = [run for run in runs if (run.encoding.name, run.learning_rate) != ("rope", 0.2)]
+    made = board([*some, *full(of, {"nope": (1, 1, 1, 1)}, learning_rate=0.3)])
+    rows = made.rows.set_index("encoding")
+    assert rows["complete"].to_dict() == dict.fromkeys(names, True) | {"rope": False}
+    assert rows["blocks"]["alibi"] == 2 and made.left_out == 6 and rows["score"]["nope"] == rows["score"]["t5"]
+
+
+def test_a_diverged_run_counts_as_zero_in_the_length_limit():
+    of = suite()
+    runs = full(of, {"nope": (1, 1, 1, 1), "rope": (1, 1, 1, 1)})
+    zero = {"status": "diverged", "scores": result(of, "parity", exact=(0, 0, 0, 0)).scores}
+    runs = [run.model_copy(update=zero if (run.task, run.seed) == ("parity", 0) else {}) for run in runs]
+    assert board(runs).rows["limit_mark.parity"].tolist() == ["≥", "≥"], "two thirds right, where guessing is a half"
 
 
 def test_seeds_decide_whether_a_rank_is_certain():

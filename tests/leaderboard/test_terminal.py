@@ -47,7 +47,7 @@ def test_a_name_with_markup_and_control_characters_stays_text():
 
 def test_missing_runs_are_said():
     runs = [*full(suite(), {"nope": CURVE}), result(suite(), "sorting", "t5")]
-    assert "Encodings that lack a task: t5. See lprime status tiny" in printed(board(runs))
+    assert "Encodings that lack a task or a learning rate: t5. See lprime status tiny" in printed(board(runs))
 
 
 def test_json_has_every_row_and_null_for_what_is_unknown(three):
