@@ -26,7 +26,7 @@ def estimate(runs: Sequence[Run], out: Path, device: str) -> dict[Run, float]:
     for run in runs:
         train_s, evaluate_s = times[run.task]
         shared = (training := training_run(run)) in trainings or is_trained(run, out)
-        seconds[run] = evaluate_s + train_s * ((not shared) + run.extra_steps / run.steps)
+        seconds[run] = evaluate_s + train_s * (run.extra_steps / run.steps if shared else 1)
         trainings.add(training)
     return seconds
 
