@@ -158,7 +158,7 @@ def task_page(board: Board, task: str) -> str:
         tests=runs[["train_length", "length", "count"]].explode(["length", "count"]),
         example=tasks.example(task, variant),
         columns=[column for column in columns_of([task]) if column.key in keys],
-        classes=[(kind, rows_of(group)) for kind, group in rows.groupby("ranking", sort=False)],
+        classes=[(kind, rows_of(rows[rows["ranking"] == kind])) for kind in rows.sort_index()["ranking"].unique()],
     )
 
 
