@@ -49,6 +49,8 @@ def test_a_perfect_model_is_right_at_every_length(here):
     assert frame["length"].tolist() == [3, 9, 40] and frame["exact"].tolist() == [1, 1, 1]
     assert set(frame["suite"]) == {"small"} and set(frame["fingerprint"]) == {"c3958388dc00f09e"}
     own = lprime.evaluate_model(copier, "seconds.yaml", "copying", lengths=[2])
+    with pytest.raises(InputError, match="unknown suite 'copying'"):
+        lprime.evaluate_model(copier, "copying", "parity")
     assert own["exact"].tolist() == [1] and own["weight"].tolist() == [0], "no length is beyond L"
     (here / "words.txt").write_text(("to be or not to be that is the question " * 20 + "\n<|endoftext|>\n") * 40)
     text = {"task": "text", "variant": "characters", "train_length": 64, "settings": {"corpus": str(here / "words.txt")}}
