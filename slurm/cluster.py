@@ -43,7 +43,7 @@ class Cluster(Section):
     checkpoint_every_s: Annotated[float, Field(ge=0)] = 30
     save_before_s: Annotated[int, Field(ge=5, le=3600)] = 90
     """Seconds before the time limit at which a job saves its runs and requeues itself."""
-    sbatch: dict[Annotated[str, Field(pattern="^[a-z][a-z-]*$")], Line | int | bool] = {}
+    sbatch: dict[Annotated[str, Field(pattern="^[a-z][a-z0-9-]*$")], Line | int | bool] = {}
     """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07, exclusive: true}``. SLURM's
     environment variables (``SBATCH_RESERVATION``) are ignored."""
     srun_args: list[str] = []

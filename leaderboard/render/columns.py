@@ -65,7 +65,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
         Column("memory", "memory", numbers("memory"), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
-        Column("blocks", "blocks", lambda row: str(int(row["blocks"])), "seeds that have all tasks", (PAGE, WEB)),
+        Column("blocks", "blocks", lambda row: str(int(row["blocks"])), "seeds that have all tasks and rates", (PAGE, WEB)),
         Column("finished", "date", lambda row: row["finished"][:10], "day of the newest run", (WEB,), False),
     ]
     for task, title in titles.items():
