@@ -7,9 +7,11 @@ longest.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from statistics import median
 from typing import TypeVar, get_args
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import tasks
+from bench.encodings import attention_kernel
 from bench.runs.devices import available_cores, current_commit, device_name, package_versions
 from bench.runs.run import Run, now
 from bench.runs.run_training import build_model
@@ -58,9 +61,15 @@ def suite_of(size: str, task: str, length: int | None = None, low: bool = False,
 
 
 class Ours:
-    """One encoding's training by the real loop, a few steps at a time; on a GPU as CUDA graphs if ``graphs``."""
+    """One encoding's training by the real loop, a few steps at a time.
 
-    def __init__(self, suite: Suite, encoding: str, device: torch.device = CPU, graphs: bool = True):
+    Arguments:
+        graphs: on a GPU, as CUDA graphs.
+        efficient: on a GPU, with the kernel ``attention_kernel.EFFICIENT`` where it fits.
+    """
+
+    def __init__(self, suite: Suite, encoding: str, device: torch.device = CPU, graphs: bool = True, efficient: bool = True):
+        self.efficient = efficient
         self.suite, self.name = suite, suite.tasks[0].task
         self.task, self.length = suite.make_task(self.name), suite.spec(self.name).train_length
         self.recipe = suite.recipe_for(self.name)
@@ -74,7 +83,9 @@ class Ours:
         """Make the next steps; drawing their examples included. ``options`` are of ``train``."""
         recipe = self.recipe.model_copy(update={"steps": self.state.step + count})
         arguments = self.model, self.optimizer, self.task, self.length, recipe, 0, self.state
-        train(*arguments, graphs=self.graphs, **options)  # type: ignore[arg-type]
+        refused = patch.object(attention_kernel, "efficient_takes", lambda *qkv: False)
+        with nullcontext() if self.efficient else refused:
+            train(*arguments, graphs=self.graphs, **options)  # type: ignore[arg-type]
 
     def evaluate(self, examples: Examples) -> float:
         """Exact match of examples of one length, by one teacher-forced pass."""

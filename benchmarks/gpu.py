@@ -104,6 +104,7 @@ def time_steps(size: str, name: str, low: bool, device: torch.device) -> Rows:
     suite = suite_of(size, "copying", low=low, batch=None if on_gpu else 2)
     contestants: dict[str, Ours | Theirs] = {OURS: Ours(suite, name, device)}
     contestants[f"{OURS}, not recorded"] = Ours(suite, name, device, graphs=False)
+    contestants[f"{OURS}, torch's kernel"] = Ours(suite, name, device, efficient=False)
     rivals = [(*one, compiled) for one in library_models(suite) if one[1] == name for compiled in (False, True)[: 1 + on_gpu]]
     rivals += [(*flex_model(suite, name, device), True)] if name in ("alibi", "t5") and on_gpu else []
     where, rows = {"encoding": name, "size": f"{size} {'bf16' if low else 'fp32'}"}, Rows()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from common import versus
+from common import OURS, versus
 
 BOUNDS = {"loss": 1e-4, "gradient": 1e-4, "losses": 1e-3, "graph": 1e-4}
 """Column of ``equality`` → largest accepted relative difference."""
@@ -36,6 +36,8 @@ def render(rows: list[dict[str, Any]]) -> str:
         text.append(numbers.describe().loc[["count", "50%", "max"]].to_markdown(floatfmt=".1e"))
     if (found := parts.get("steps")) is not None:
         text += ["Training step of copying, ms, and in brackets the fastest other model over ours.", versus(found, "size")]
+        own = found[found.who.str.startswith(OURS)].pivot(index=["size", "encoding"], columns="who", values="ms")
+        text += ["Without one of our tricks: time over ours.", own.div(own.pop(OURS), axis=0).to_markdown(floatfmt=".2f")]
     if (found := parts.get("catalogue")) is not None:
         shown = pd.concat([found.nlargest(SHOWN, column) for column in ("over_nope", "test_mb")]).drop_duplicates("case")
         text.append(f"Of {len(found)} encodings at 256x6, 1,024 tokens and bf16, the slowest steps and largest tests (MiB).")

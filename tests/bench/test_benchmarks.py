@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 import torch
 from common import CPU, Ours, Theirs, library_models, right_padded, suite_of, versus
+from devices import equivalence
 from equality import DrawOnCPU, compare
 from flex import flex_model
 from scipy.special import softmax
+from scipy.stats import ttest_1samp
 from torch.nn.attention.flex_attention import create_mask
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -164,6 +166,13 @@ def test_a_wrong_device_is_seen(monkeypatch):
     monkeypatch.setattr("bench.training.model.F.gelu", wrong)
     (found,) = compare("nope", CPU, 2, 4)
     assert found["gradient"] > gpu_page.BOUNDS["gradient"] and found["losses"] >= found["loss"] > 0
+
+
+def test_scores_are_equal_if_both_one_sided_t_tests_say_so():
+    for seed in range(40):
+        gaps = np.random.default_rng(seed).normal(0.004, 0.02, 12)
+        ps = [ttest_1samp(gaps, end, alternative=side).pvalue for end, side in ((-0.015, "greater"), (0.015, "less"))]
+        assert (equivalence(pd.Series(gaps), 0.015)["equal"] == "yes") == (max(ps) < 0.05)
 
 
 # --- the scripts
