@@ -27,6 +27,8 @@ from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdic
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, ON_TEXT, SIZES, GALLERY = "README.md", "findings.md", "text.md", "sizes.md", "GALLERY.md"
 SUITES = "suites"
+OF_MANY = ("encoding", "blocks", "p_first", "weighted_low")
+"""Columns that the page of one encoding leaves out."""
 
 
 @cache
@@ -167,11 +169,7 @@ def encoding_page(published: Published, name: str) -> str:
     suites = []
     for board in published.boards.values():
         for row in rows_of(board.rows[board.rows["encoding"] == name]):
-            columns = [
-                c
-                for c in shown(board.tasks, PAGE, row.to_frame().T)
-                if c.key not in ("encoding", "blocks", "p_first", "weighted_low")
-            ]
+            columns = [c for c in shown(board.tasks, PAGE, row.to_frame().T) if c.key not in OF_MANY]
             limits = {f"score.{task}": limit(row, task) for task in board.tasks}
             suites.append({"board": board, "row": row, "columns": columns, "limits": limits})
     first, row = suites[0]["board"], suites[0]["row"]

@@ -109,10 +109,9 @@ def needs(board: Board) -> list[Need]:
         far = learned.loc[learned[f"limit.{task}"].idxmax()]
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(far, task).removeprefix("≥").removesuffix(".0")
         reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
+        note = f"half right up to {farthest} L"
         if reached:
             note = f"tested to {farthest} L only; {plural(reached, 'encoding')} still half right there"
-        else:
-            note = f"half right up to {farthest} L"
         if not reached and far[f"limit.{task}"] < SHORT:
             chosen = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
             chosen = chosen.sort_values(f"score.{task}", ascending=False).head(NAMED)

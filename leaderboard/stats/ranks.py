@@ -123,9 +123,8 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
     counts = (~np.isnan(values)).sum(1)
     observed = t_of(middle[:, None], variances[:, None], counts, first, second)[:, 0]
     rng = np.random.default_rng(seed)
-    residuals = np.nan_to_num(
-        (values - middle[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None]
-    )  # with the mean's variance
+    spread = np.sqrt(share * counts * (counts - 1))[:, None]
+    residuals = np.nan_to_num((values - middle[:, None]) / spread)  # with the mean's variance
     order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
     squares = np.nansum((values - middle[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
     chunk = min(CHUNK, 1 + MOST // 50 // len(first))
@@ -134,9 +133,8 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
         drawn = np.einsum("rb,rbk->rk", residuals, rng.choice(np.array([-1.0, 1.0]), (*residuals.shape, chunk)))
         left = np.maximum(squares[:, None] - counts[:, None] * drawn**2, 0)  # squares of the flipped residuals about their mean
         own, _ = with_others(left, counts - 1.0)
-        beyond += (
-            np.maximum.accumulate(t_of(drawn, own, counts, first, second)[order]) >= observed[order][:, None] - FUZZ
-        ).sum(1)
+        largest = np.maximum.accumulate(t_of(drawn, own, counts, first, second)[order])
+        beyond += (largest >= observed[order][:, None] - FUZZ).sum(1)
     adjusted = np.empty(len(observed))
     adjusted[order] = np.maximum.accumulate(((1 + beyond) / (1 + rounds * chunk))[::-1])[::-1]
     found[rows[first], rows[second]] = found[rows[second], rows[first]] = adjusted

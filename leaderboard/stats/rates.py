@@ -35,8 +35,7 @@ def with_choice(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_an_end(runs: pd.DataFrame) -> pd.Series:
-    """For each (encoding, task) of a suite that sweeps the rate, the share of its chosen rates at an end of the rates it
-    has."""
+    """For each (encoding, task) of a suite that sweeps the rate, the share of its chosen rates at an end of its sweep."""
     swept = runs[runs["learning_rate"].notna()]
     rates = swept.groupby(CELL, observed=True)["learning_rate"]
     at_end = (swept["learning_rate"] == rates.transform("min")) | (swept["learning_rate"] == rates.transform("max"))

@@ -141,8 +141,7 @@ class Board:
 
 
 def newest_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the newest fingerprint of a suite, with the columns of ``scored`` and ``chosen``; without the learning rates
-    that few encodings have."""
+    """Runs of a suite's newest fingerprint with columns of ``scored`` and ``chosen``, without rates that few encodings have."""
     newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
     runs = runs[runs["fingerprint"] == newest["fingerprint"]]
     having = runs.groupby("learning_rate")["encoding"].nunique()

@@ -169,8 +169,7 @@ def predicted(both: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
 
 
 def share_better(predictions: pd.DataFrame) -> float:
-    """Share of bootstrap samples of encodings in which the weighted prediction has a higher τ with ``rise`` than equal
-    weights."""
+    """Share of bootstrap samples of encodings in which weights predict ``rise`` better (in τ) than equal weights."""
     counts = samples(len(predictions))
     weighted, equal = (tau(predictions[name], -predictions["rise"], counts) for name in ("weighted", "equal"))
     return float(np.nanmean(weighted > equal))

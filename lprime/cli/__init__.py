@@ -1,5 +1,6 @@
 """The command line, ``lprime``: one module per command. Heavy imports are inside the commands, so that help is instant."""
 
+import errno
 import gc
 import os
 import re
@@ -87,6 +88,9 @@ def main(arguments: list[str] | None = None) -> None:
                 message += "; to give an option several values, repeat it"
         elif isinstance(error, OSError) and error.filename:  # a folder without permission, a name that is too long
             message = f"{error.filename!s:.200}: {error.strerror or error}"
+        elif isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            message = f"cannot write the output: {error.strerror}"
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         else:
             raise  # a defect, which keeps its traceback
         print(f"lprime: {' '.join(message.split())}", file=sys.stderr)  # always one line

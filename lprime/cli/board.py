@@ -24,6 +24,8 @@ def board(
     as_json: Json = False,
 ) -> None:
     """Print the board of a suite, and below it the verdict; or write it as an interactive page, which works offline."""
+    if as_json and (check or html):
+        raise typer.BadParameter("--json prints the board; expected no --check or --html with it")
     if check:
         from leaderboard.render.publish import check_rendered
 

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -104,7 +104,11 @@ def reproduce(
         raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
     found = [load_finding(name) for name in names] if names else shipped_findings()
     if dry_run:
-        show_plan(found, out)
+        plans = [plan_of(finding, out) for finding in found]
+        if as_json:
+            print_json(plans)
+        for one in () if as_json else plans:
+            print("{name}: {minutes:g} minutes of one core, {plan}, {runs} runs, {done} done".format(**one))
         return 0
     known = read_records(published_folder() / "results" / OUTCOMES, Outcome) if not names else {}
     known |= read_records(out / OUTCOMES, Outcome)
@@ -167,16 +171,14 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     )
 
 
-def show_plan(findings: "list[Finding]", out: Path) -> None:
-    """Minutes, planned power and missing runs of findings."""
+def plan_of(finding: "Finding", out: Path) -> dict[str, Any]:
+    """Minutes, planned power and runs of a finding."""
     from bench.runs.run import plan_runs
-    from tasks import plural
 
-    for finding in findings:
-        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks_of(suite))]
-        done = sum(run.result(out) is not None for run in runs)
-        power = f"planned power {finding.plan.power:.0%}" if finding.plan else "no plan"
-        print(f"{finding.name}: {finding.minutes:g} minutes of one core, {power}, {plural(len(runs), 'run')}, {done} done")
+    runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks_of(suite))]
+    done = sum(run.result(out) is not None for run in runs)
+    power = f"planned power {finding.plan.power:.0%}" if finding.plan else "no plan"
+    return {"name": finding.name, "minutes": finding.minutes, "plan": power, "runs": len(runs), "done": done}
 
 
 def show(finding: "Finding", judgement: "Judgement") -> None:

@@ -227,6 +227,7 @@ def test_reproduce_reports_a_wrong_result_and_lists_all(tmp_path, monkeypatch):
     monkeypatch.setattr("bench.findings.finding.load_finding", lambda name: one)
     out = ("--out", tmp_path)
     assert "one: 1 minutes of one core, no plan, 2 runs, 0 done" in printed("reproduce", "one", "--dry-run", *out)
+    assert json.loads(printed("reproduce", "one", "--dry-run", "--json", *out))[0]["runs"] == 2
     code, text, _ = run_command("reproduce", "one", *out, "--workers", "1", "--json")
     (shown,) = json.loads(text)
     assert (code, shown["verdict"]) == (1, "not reproduced")

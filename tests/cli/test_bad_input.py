@@ -115,12 +115,13 @@ def test_ctrl_c_during_the_imports_is_no_traceback():
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_a_closed_pipe_is_no_error():
+def test_a_closed_pipe_is_no_error_and_a_full_disk_is_one_line():
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "wb") as closed:
-        ended = subprocess.run([sys.executable, "-m", "lprime", "--version"], stdout=closed, stderr=subprocess.PIPE, text=True)
-    assert (ended.returncode, ended.stderr) == (1, "")
+    for place, said in ((writer, ""), ("/dev/full", "lprime: cannot write the output: No space left on device\n")):
+        with open(place, "wb") as out:
+            ended = subprocess.run([sys.executable, "-m", "lprime", "--version"], stdout=out, stderr=subprocess.PIPE, text=True)
+        assert (ended.returncode, ended.stderr) == (2 if said else 1, said)
 
 
 def test_a_folder_that_may_not_be_written_has_a_board(finished):
