@@ -19,7 +19,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -232,19 +232,18 @@ def plan_runs(
             checked when they run.)
     """
     if rates and not suite.learning_rates:
-        raise InputError(f"suite {suite.name} has one learning rate; expected no other, got {rates[0]:g}")
+        raise InputError(f"suite {suite.name} has one learning rate; expected no other, got {rates[0]!r}")
     for task in tasks or []:
         suite.spec(task)
     for seed in seeds or []:
         check_seed(seed)
     for rate in rates or ():
-        if not 0 < rate < 1e9 or float(f"{rate:g}") != rate:  # folders name six digits
+        if not (isinstance(rate, Real) and 0 < rate < 1e9 and float(f"{rate:g}") == rate):  # folders name six digits
             raise InputError(f"a learning rate must be a positive number of at most six digits, got {rate!r}")
-    swept: Sequence[float | None] = rates or suite.learning_rates or [None]
     return [
         Run(suite, task, encoding, seed, rate)
         for seed in dict.fromkeys(seeds or suite.seeds)
-        for rate in dict.fromkeys(swept)
+        for rate in dict.fromkeys([*(rates or suite.learning_rates)] or (None,))
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]

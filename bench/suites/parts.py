@@ -21,8 +21,6 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 Precision = Literal["fp32 on cpu, bf16 autocast on cuda", "fp32"]
 """Of training and evaluation; ``fp32`` is the same on every device, without TF32."""
-
-
 Multiples = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
 """Test lengths as multiples of L."""
 

@@ -56,6 +56,8 @@ class Suite(Section):
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
         unique([f"task {spec.task}" for spec in self.tasks])
+        if self.learning_rates and self.vary and self.vary.conditions.learning_rate:
+            raise ValueError("vary.conditions.learning_rate changes nothing where learning_rates are swept; remove one")
         for spec in self.tasks:
             tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
             if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:

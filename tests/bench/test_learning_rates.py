@@ -14,12 +14,11 @@ from tasks import InputError
 QUICK = load_suite("quick").model_dump()
 RATES = [1e-3, 4e-3]
 BLOCKS = [{}, {"train_length": 0.75, "steps": 0.5}, {"train_length": 1.5, "batch": 2}]
+SWEPT = QUICK | {"name": "swept", "learning_rates": RATES, "blocks": BLOCKS, "seeds": [0, 1, 2]}
 
 
 def suite(**changes) -> Suite:
-    return Suite.model_validate(
-        QUICK | {"name": "swept", "learning_rates": RATES, "blocks": BLOCKS, "seeds": [0, 1, 2]} | changes
-    )
+    return Suite.model_validate(SWEPT | changes)
 
 
 @given(st.floats(1e-6, 1), st.integers(0, 2**31 - 1))

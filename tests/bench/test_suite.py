@@ -223,6 +223,7 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     ("section", "message"),
     [
         (vary(learning_rat=["x2"]), r"vary.conditions: unknown key 'learning_rat'; did you mean 'learning_rate'\?"),
+        (vary(learning_rate=["x2"]), r"learning_rate changes nothing where learning_rates are swept; remove one$"),
         (vary(steps=["x0"]), r"suite tiny-steps-x0: recipe.steps: Input should be greater than or equal to 1, got 0$"),
         (vary(steps=["2x"]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got '2x'$"),
         (vary(steps=[100]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got 100$"),
@@ -231,7 +232,7 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
 )
 def test_bad_conditions_are_reported_on_one_line(tmp_path, section, message):
     path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(suite_dict(vary=section)))
+    path.write_text(yaml.safe_dump(suite_dict(vary=section, learning_rates=[0.001])))
     with pytest.raises(InputError, match=message) as error:
         load_suite(str(path))
     assert "\n" not in str(error.value)
