@@ -120,18 +120,11 @@ def read_files(place: Path) -> dict[str, bytes]:
     return files
 
 
-def write_submission(
-    reference: str,
-    suite: Suite,
-    to: Path,
-    authors: Sequence[str] = (),
-    licence: str = "Apache-2.0",
-) -> Path:
+def write_submission(reference: str, suite: Suite, to: Path, licence: str = "Apache-2.0") -> Path:
     """Write ``<to>/<name>/`` for an encoding, atomically.
 
     Arguments:
         reference: a file, also with settings or inside a wrapper.
-        authors: by default the authors in its ``info``.
 
     Raises:
         InputError: the encoding is in no file, or the folder exists; a name, text or file that the rules do not allow.
@@ -145,7 +138,7 @@ def write_submission(
     plugin, file = load_reference(found[0]), Path(parts(found[0])[0])
     try:
         submission = Submission(
-            authors=list(authors) or [plugin.info.authors],
+            authors=[plugin.info.authors],
             licence=licence,
             suite=suite.name,
             encoding=encoding_record(cls),

@@ -17,7 +17,7 @@ DASH = "–"
 TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
-SCORE = "exact match beyond L (of text: 1/perplexity), 0 is chance, 1 perfect; mean over octaves, then tasks"
+SCORE = "exact match beyond L (version 2: with token accuracy; text: 1/perplexity), 0 is chance; mean over octaves, then tasks"
 SIGNS = {
     "⚑": "fails a task even within the training length",
     "≈": "not checked against the authors' paper or code",
@@ -57,7 +57,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("score", "score", numbers("score", 3), SCORE),
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
-        Column("p_first", "P(first)", numbers("p_first"), "probability to be first under random weights of tasks"),
+        Column("p_first", "P(first)", numbers("p_first"), "probability to be first: random weights of tasks, resampled blocks"),
         Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under them", (PAGE, WEB)),
         Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),

@@ -15,12 +15,12 @@ from bench.findings.verdict import comparison
 from leaderboard.results.facts import FACTS, class_title, fact, formulas, source_file
 from leaderboard.results.file_names import LINES, PAGES, page_name
 from leaderboard.stats.rates import at_an_end
-from leaderboard.stats.reliability import reliability
+from leaderboard.stats.reliability import CEILING, FLOOR, reliability
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
-from .published import TEXT, Published, built_in
+from .published import CORPORA, TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdict
 
@@ -92,15 +92,17 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         template,
         up=up,
         published=published,
-        better=better / pairs if pairs else 0,
+        better=better / pairs if pairs else None,
         inside=significant_pairs(boards[0], first),
         first=first,
         text=published.on_text.get(TEXT, ()),
+        ours=(published.folder / "INSIDE.md").is_file(),
+        corpora=len({*CORPORA} & {*published.compared}),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
         needs=needs(boards[0]),
-        date=max(one.all_runs["finished"].max() for one in boards)[:10],
+        date=boards[0].all_runs["finished"].max()[:10],
     )
 
 
@@ -132,6 +134,7 @@ def suite_page(board: Board) -> str:
         classes=[(kind, rows_of(group)) for kind, group in complete.groupby("ranking", sort=False)],
         incomplete=list(board.rows[~board.rows["complete"]]["encoding"]),
         trust=reliability(board),
+        bounds=(FLOOR, CEILING),
     )
 
 
@@ -149,7 +152,9 @@ def task_page(board: Board, task: str) -> str:
     runs = board.runs[board.runs["task"] == task]
     variant, known = runs["variant"].iloc[0], tasks.catalogue().get(task)
     rows = board.rows[board.rows[f"score.{task}"].notna()].sort_values(f"score.{task}", ascending=False, kind="stable")
-    keys = ("encoding", "step_time", *(f"{kind}.{task}" for kind in ("score", "low", "limit", "within")))
+    columns = {column.key: column for column in columns_of([task])}
+    titles = {"score": "score", "low": "95\u00a0%", "limit": "half right to × L", "within": "within L"}
+    own = [columns[f"{kind}.{task}"]._replace(title=title) for kind, title in titles.items()]
     return render(
         "task.md.j2",
         board=board,
@@ -159,7 +164,7 @@ def task_page(board: Board, task: str) -> str:
         about=known and sys.modules[known.__module__].__doc__,
         tests=runs[["train_length", "length", "count"]].explode(["length", "count"]),
         example=tasks.example(task, variant),
-        columns=[column for column in columns_of([task]) if column.key in keys],
+        columns=[columns["encoding"], *own, columns["step_time"]],
         classes=[(kind, rows_of(rows[rows["ranking"] == kind])) for kind in rows.sort_index()["ranking"].unique()],
     )
 

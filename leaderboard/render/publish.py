@@ -81,7 +81,8 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     top, said, rope = leaders(board), verdict(board), "rope"
     strong = list(dict.fromkeys([*top["encoding"].head(plots.MOST_LINES - 1), rope]))
     if len(top):
-        title = f"{said.open or len(top)} encodings may be first" if said.open != 1 else f"{said.best[0]} leads"
+        known = f"{said.best[0]} leads" if said.open else "Too few runs to rank"
+        title = f"{said.open} encodings may be first" if said.open > 1 else known
         yield "overview", plots.overview(board, top, references(board), title)
     solved = sum(board.rows[f"limit.{task}"].max() >= 2 for task in board.tasks)
     title = f"At 2 L, some encoding is still half right on {solved} of {plural(len(board.tasks), 'task')}"

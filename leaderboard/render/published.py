@@ -34,7 +34,8 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
     """
     board = Board(runs, relative_costs(folder, runs["suite"].iloc[0]) if folder else None)
     board.rows["gloss"] = [fact(name.removesuffix(LOCAL), "gloss") for name in board.rows["encoding"]]
-    board.rows["text"] = board.rows["encoding"].map(text_bits(folder) if folder else {}).astype(float)
+    bits = text_bits(folder) if folder and board.suite == MAIN else {}  # of models of this size
+    board.rows["text"] = board.rows["encoding"].map(bits).astype(float)
     return board
 
 
@@ -132,7 +133,7 @@ class Published:
     def sizes(self) -> Mapping[str, Board]:
         """Suite → board of the main suite and of the suites with the same tasks, lengths and scores; empty if it is alone."""
         main, *_ = self.boards.values()
-        same = {name: board for name, board in self.boards.items() if tested(board) == tested(main)}
+        same = {name: board for name, board in self.boards.items() if tested(board) <= tested(main)}
         return same if len(same) > 1 else {}
 
     @cached_property

@@ -9,7 +9,7 @@ import pandas as pd
 import tasks
 from leaderboard.results.facts import fact
 from leaderboard.stats.ranks import ALPHA
-from leaderboard.stats.rows import LOCAL, Board
+from leaderboard.stats.rows import Board
 from tasks import plural
 
 from .columns import DASH, limit, number, span
@@ -58,7 +58,7 @@ class Need(NamedTuple):
     names: Sequence[str]
     """Encodings whose score is close to the best; none if no encoding works beyond the training length."""
     cost: str
-    """Step times over NoPE's."""
+    """See ``times``."""
     note: str
 
 
@@ -118,20 +118,20 @@ def needs(board: Board) -> list[Need]:
             note = f"all stop by {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"
         else:
             chosen = cheap_first(learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE])
-        found.append(Need(task, need, list(chosen["encoding"]), span_of(chosen["step_time"]), note))
+        found.append(Need(task, need, list(chosen["encoding"]), times(chosen), note))
     rows = every[every["text"].notna()].sort_values("text")
     if len(rows):
         close = cheap_first(rows[rows["text"] <= rows["text"].min() + CLOSE_BITS])
         bits, median = span(close["text"].min(), close["text"].max()), number(rows["text"].median())
         note = f"{bits} bits a character far beyond L; median {median}"
-        found.append(Need("", "Real text", list(close["encoding"]), span_of(close["step_time"]), note))
+        found.append(Need("", "Real text", list(close["encoding"]), times(close), note))
     rows = board.rows[board.rows["complete"]]
-    extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
+    extended = rows[[fact(name, "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
     extended = extended.sort_values("score", ascending=False, kind="stable").head(2)
     rope = rows[rows["encoding"] == "rope"]["score"]
     if len(extended) and len(rope):
-        note = f"score {extended['score'].iloc[0]:.2f}; rope {rope.iloc[0]:.2f}"
-        found.append(Need("", "An existing RoPE model", list(extended["encoding"]), span_of(extended["step_time"]), note))
+        note = f"score {number(extended['score'].iloc[0])}; rope {number(rope.iloc[0])}"
+        found.append(Need("", "An existing RoPE model", list(extended["encoding"]), times(extended), note))
     return found
 
 
@@ -140,7 +140,6 @@ def cheap_first(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[(rows["step_time"] > CHEAP).sort_values(kind="stable").index].head(NAMED)
 
 
-def span_of(times: pd.Series) -> str:
-    """``1.00–1.78×``."""
-    known = sorted({f"{time:.2f}" for time in times.dropna()}, key=float)
-    return f"{'–'.join([known[0], known[-1]][: len(known)])}×" if known else DASH
+def times(rows: pd.DataFrame) -> str:
+    """``1.00, 1.78×``: step times over NoPE's, one a row; a dash where one is unknown."""
+    return f"{', '.join(map(number, rows['step_time']))}×" if rows["step_time"].notna().any() else DASH

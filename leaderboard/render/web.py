@@ -19,7 +19,7 @@ from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
 from leaderboard.results.facts import FACTS, FAMILIES, SOURCES, class_title, fact, source_file
 from leaderboard.results.frame import published_suites, read_published
-from leaderboard.stats.rows import LOCAL, Board, newest_runs
+from leaderboard.stats.rows import Board, newest_runs
 from leaderboard.stats.scores import cells
 from tasks import InputError
 
@@ -102,16 +102,13 @@ def board_values(board: Board, store: Path | None = None) -> dict[str, Any]:
     columns = shown(board.tasks, WEB, rows)
     every = [row for _, row in rows.iterrows()]
     values = plain(rows)
-    table = [
-        {"row": row, "local": row["encoding"].endswith(LOCAL), "cells": [(c, c.show(row), known[c.key]) for c in columns]}
-        for row, known in zip(every, values, strict=True)
-    ]
+    cells_of = [[(c, c.show(row), known[c.key]) for c in columns] for row, known in zip(every, values, strict=True)]
     return {
         "suite": board.suite,
         "version": board.version,
         "verdict": verdict_text(board),
         "columns": [(column, group_of(column)) for column in columns],
-        "rows": table,
+        "rows": [{"row": row, "cells": own} for row, own in zip(every, cells_of, strict=True)],
         "classes": {kind: class_title(kind) for kind in rows["ranking"].unique()},
         "data": {
             "suite": board.suite,
@@ -134,7 +131,8 @@ def recipes(board: Board, store: Path | None) -> Iterator[tuple[str, pd.DataFram
     if store:
         for name in (one for one in published_suites(store) if one.startswith(f"{board.suite}-")):
             runs = newest_runs(read_published(store, name))
-            yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
+            if runs["suite_version"].iloc[0] == board.version:
+                yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
 
 
 def recipe(label: str, runs: pd.DataFrame, rate: bool) -> dict[str, Any]:
@@ -154,7 +152,7 @@ def row_data(row: dict[str, Any]) -> dict[str, Any]:
     """An encoding for the charts, and for the card that a click shows."""
     from bench.measure.measure import attention_by_distance  # loads torch
 
-    name = row["encoding"].removesuffix(LOCAL)
+    name = row["encoding"]
     about, cls = {"idea": fact(name, "gloss")}, built_in(name)
     about |= {"formula": cls.info.formula, "beyond L": cls.info.past} if cls else {}
     about |= {"fails within L": row["fails_within"], "paper": f"{printable(row['title'])}, {row['year']}"}

@@ -103,16 +103,9 @@ def read_local(out: Path, suite: str) -> pd.DataFrame:
     return build_frame(local_results(out, suite), "local")
 
 
-def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
-    """The frame of the published runs, by suite, encoding, task, learning rate and seed; without rows if there are none.
-
-    Arguments:
-        folder: of the published board.
-        suite: read this suite only.
-    """
-    names = published_suites(folder) if suite is None else [suite]
-    results = (result for name in names for result, _ in stored_results(folder, name))
-    return build_frame(results, "published")
+def read_published(folder: Path, suite: str) -> pd.DataFrame:
+    """The frame of a suite's published runs, by encoding, task, learning rate and seed; without rows if there are none."""
+    return build_frame((result for result, _ in stored_results(folder, suite)), "published")
 
 
 def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> pd.DataFrame:

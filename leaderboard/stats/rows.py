@@ -127,7 +127,8 @@ class Board:
             tested = (~np.isnan(blocks)).sum(1) > 1
             intervals = ranks.rank_intervals(scores, ps).astype(float)
             rows.loc[places, ["rank_low", "rank_high"]] = np.where(tested[:, None], intervals, np.nan)
-            first, weighted = ranks.under_random_weights(self.scores[places])
+            by_task = [ranks.centred(one) for one in np.moveaxis(self.scores[places], 2, 0)]
+            first, weighted = ranks.under_random_weights(np.stack(by_task, 2))
             rows.loc[places, "p_first"] = first
             rows.loc[places, ["weighted_low", "weighted_high"]] = weighted
         kinds = {kind: n for n, kind in enumerate(RANKING_CLASSES)}

@@ -39,7 +39,7 @@ def board(
     from leaderboard.results.frame import known_suites, suite_name
     from tasks import InputError
 
-    folder = published_folder(to)
+    folder, published = published_folder(to), published or to != PUBLISHED
     name = suite_name(suite, out, folder if published else None) if suite else None
     if published:
         own = out if html is None else None
@@ -118,18 +118,21 @@ def publish(
     from bench.measure.measure import new_card
     from bench.result import read_records, write_records
     from leaderboard.render.publish import render_published
-    from leaderboard.results.file_names import RESULTS
-    from leaderboard.results.frame import read_published, suite_name
+    from leaderboard.results.file_names import RESULTS, SUFFIX
+    from leaderboard.results.frame import suite_name
     from leaderboard.results.store import CARDS
     from leaderboard.results.store import publish as publish_runs
-    from tasks import plural
+    from tasks import InputError, plural
 
+    if suite is None and encoding:
+        raise InputError(f"expected the SUITE of {encoding[0]} too")
     if suite is not None:
         name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
         added, before = publish_runs(name, out, to, chosen)
         print(f"{name}: {plural(added, 'run')} added, {before} published before")
         cards = read_records(to / RESULTS / CARDS, Card)
-        for one in sorted(set(read_published(to)["encoding"])) if measure else ():
+        files = (to / RESULTS).glob(f"*/[!.]*{SUFFIX}") if measure else ()
+        for one in sorted({path.name.removesuffix(SUFFIX) for path in files}):
             if card := new_card(one, cards.get(one)):
                 cards[one] = card
                 write_records(to / RESULTS / CARDS, cards)  # measuring all takes minutes, and may be interrupted

@@ -35,10 +35,11 @@ def export(
         raise InputError("expected --to FILE, or --hub DIR for a dataset of results")
     if to:
         refuse_path(to, force)
+    published = published or board != PUBLISHED
     if probes:
         if published:
             raise typer.BadParameter("--probes are of your runs; expected no --published")
-        records = read_probes(out, suite)
+        records = read_probes(out, [suite_name(one, out) for one in suite or ()])
         table, what = probe_frame(records), plural(len(records), "probe")
     else:
         runs_in, board_in = (None, published_folder(board)) if published else (out, None)

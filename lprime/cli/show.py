@@ -57,6 +57,8 @@ def show(
     from leaderboard.results.file_names import LINES
     from tasks import InputError, example
 
+    if bibtex and as_json:
+        raise InputError("--bibtex prints BibTeX; expected no --json with it")
     items = find(name)
     for item in items:
         if item["kind"] == "encoding" and "formula" in item:

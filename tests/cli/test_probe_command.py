@@ -50,7 +50,7 @@ def test_probes_are_measured_once_and_exported(runs, here):
     rows = list(csv.DictReader((here / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
-    assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
+    assert "unknown suite 'tin'; did you mean 'tiny'" in refused(
         "export", "--probes", "--to", "p.csv", "--suite", "tin"
     )
 

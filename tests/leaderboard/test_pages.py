@@ -30,7 +30,7 @@ class Made:
     runs: list
 
     folder = Path("none")
-    findings, texts, on_text, sizes = (), {}, {}, {}
+    findings, texts, on_text, sizes, compared = (), {}, {}, {}, {}
 
     @property
     def boards(self):
@@ -106,10 +106,10 @@ def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):
     text = files["suites/tiny-sorting.md"]
     assert "<bos>" in text and "Trained to L = 6, tested to 12" in text
     rows = table_rows(text)
-    scores = [float(row["sorting"]) for row in rows]
+    scores = [float(row["score"]) for row in rows]
     assert len(rows) == 4 and scores == sorted(scores, reverse=True)
     assert "`abacus`" in text.split("## Uses what tokens mean")[1]
-    assert rows[0]["sorting to"] == "≥2.0" and rows[0]["sorting, within"] == "1.00"
+    assert rows[0]["half right to × L"] == "≥2.0" and rows[0]["within L"] == "1.00"
 
 
 VERDICTS = {

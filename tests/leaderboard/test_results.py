@@ -88,7 +88,7 @@ def test_damaged_lines_of_the_store_are_named_by_file_and_line(out, board):
     path = board / "results/tiny/nope.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0][:50], *lines[1:], lines[1]]) + "\n")
-    frame, faults = damaged(lambda: read_published(board))
+    frame, faults = damaged(lambda: read_published(board, "tiny"))
     assert len(frame) == 11
     assert len(faults) == 2 and "nope.jsonl, line 1 " in faults[0] and "is a second result of this run" in faults[1]
 
@@ -161,7 +161,7 @@ def test_results_whose_folder_is_gone_and_of_an_older_version_stay_and_never_mix
     out = tmp_path / "runs"
     store(out, full(suite(), {"nope": GOOD}, fingerprint="newer", suite_version=2))
     assert publish("tiny", out, board)[0] == 6
-    found = read_published(board)
+    found = read_published(board, "tiny")
     assert found.groupby(["suite_version", "fingerprint"]).size().to_dict() == {(1, "older"): 6, (2, "newer"): 6}
     shown = build_board(found, None)
     assert (shown.version, shown.fingerprint, len(shown.runs), shown.left_out) == (2, "newer", 6, 6)
@@ -179,7 +179,7 @@ REFUSED = {
 def test_sealed_runs_have_examples_of_their_own(out, board):
     before = publish("tiny", out, board)[0]
     store(out, [result(suite(), encoding="mine", seed=n, sealed=True, data_hash=f"drawn {n}") for n in range(2)])
-    assert (publish("tiny", out, board)[0], len(read_published(board))) == (2, before + 2)
+    assert (publish("tiny", out, board)[0], len(read_published(board, "tiny"))) == (2, before + 2)
 
 
 @pytest.mark.parametrize("fault", REFUSED)

@@ -72,7 +72,7 @@ function updateLive() {
   live = new Map();
   if (!changed()) return;
   const groups = [...section().querySelector("table").tBodies].map((body) => rowsOf(body).filter(eligible).map((row) => row.dataset.name));
-  const choice = { weights: weights(), from: Number(state.from) || 1, to: Number(state.to) || Infinity, recipe: state.recipe };
+  const choice = { weights: weights(), from: Number($("from").value) || 1, to: Number($("to").value) || Infinity, recipe: state.recipe };
   live = liveRows(board(), choice, groups);
 }
 
@@ -144,14 +144,15 @@ function updateTable() {
 
 /* Who is first under the choice, in one sentence. */
 function updateAnswer() {
-  const first = rowsOf(section().querySelector("tbody")).filter((row) => !row.hidden).slice(0, 3);
-  const said = first.map((row) => {
-    const own = live.get(row.dataset.name);
-    return own ? `${row.dataset.name} ${near(own.score)}${own.first === null ? "" : ` (P(first) ${near(own.first)})`}` : row.dataset.name;
+  const scored = rowsOf(section().querySelector("tbody")).map((row) => row.dataset.name).filter((name) => live.has(name));
+  const first = scored.sort((a, b) => live.get(b).score - live.get(a).score).slice(0, 3);
+  const said = first.map((name) => {
+    const own = live.get(name);
+    return `${name} ${near(own.score)}${own.first === null ? "" : ` (P(first) ${near(own.first)})`}`;
   });
   $("answer").textContent = !changed() ? `As ranked: equal weights, all lengths beyond L, ${board().recipes.some((one) => one.rate) ? "a tuned" : "one"} learning rate.`
     : said.length ? `By your choice: ${said.join(", ")}. Rank and P(first) are of the rows that fit it, from 1,000 resamples of the blocks; the board's own ranks use a test.`
-      : "No encoding fits your choice.";
+      : "No encoding has a score for your choice.";
   $("answer").classList.toggle("chosen", changed());
 }
 
