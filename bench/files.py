@@ -50,11 +50,8 @@ def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool
             time.sleep(LOCK_POLL_S)
 
 
-def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
+def write_atomic(path: Path, data: bytes | str) -> None:
     """Write ``data`` to ``path`` in one step: after a crash ``path`` holds either the old content or the new.
-
-    Arguments:
-        sync: wait until the data is on disk. Without it, a crash of the machine may leave an empty or damaged file.
 
     Raises:
         NotWritten: the folder cannot be written or the disk is full; no temporary file remains.
@@ -68,17 +65,15 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-            if sync:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
         temporary = None
-        if sync:
-            entries = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(entries)  # the rename itself must reach the disk too
-            finally:
-                os.close(entries)
+        entries = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(entries)  # the rename itself must reach the disk too
+        finally:
+            os.close(entries)
     except OSError as error:
         raise NotWritten(f"cannot write {path}: {error.strerror or error}") from error
     finally:

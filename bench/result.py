@@ -16,7 +16,7 @@ from .files import render, write_atomic
 
 T = TypeVar("T")
 RESULT = "result.json"
-RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9.e-]+))?")
+RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?))?")
 """The last part of ``run_path``, with the seed and the learning rate as its groups."""
 TENTHS = 10
 """Parts of an answer by which ``LengthScore.first_wrong`` counts."""

@@ -56,7 +56,7 @@ class Cluster(Section):
     def consistent(self) -> "Cluster":
         if self.mps and not self.gpus:
             raise ValueError("mps needs GPUs, but gpus_per_job is 0")
-        if own := {"array", "job-name", "open-mode", "output", "requeue", "signal"} & {*self.sbatch}:
+        if own := {"array", "job-name", "nodes", "open-mode", "output", "requeue", "signal", "time"} & {*self.sbatch}:
             raise ValueError(f"sbatch sets {', '.join(sorted(own))}, on which lprime relies; expected other options")
         if self.save_before_s >= 60 * self.time_minutes:
             raise ValueError(

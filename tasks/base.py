@@ -6,6 +6,7 @@ Everything is vectorised in numpy over examples of mixed lengths: rows of differ
 mask, widths), which this module joins into padded token arrays.
 """
 
+import ast
 import hashlib
 import math
 from abc import ABC, abstractmethod
@@ -202,7 +203,7 @@ class Task(ABC):
         The guess is the most frequent token of each place of the answer. Estimated from 4,096 examples of a fixed stream, and
         cached. Tasks whose answers are uniform override it with the exact share.
         """
-        return estimated_token_chance(type(self), self.variant, self.longest, length, tuple(self.settings.items()))
+        return estimated_token_chance(type(self), self.variant, self.longest, length, repr(self.settings))
 
     def tokens(self, length: int) -> int:
         """Return the maximal number of tokens of a whole sequence of this length, which models get as ``announced_length``."""
@@ -273,9 +274,9 @@ def uniform_token_chance(places: int, symbols: int) -> float:
 
 
 @cache
-def estimated_token_chance(cls: type[Task], variant: str, longest: int, length: int, settings: tuple = ()) -> float:
+def estimated_token_chance(cls: type[Task], variant: str, longest: int, length: int, settings: str = "{}") -> float:
     """See ``Task.token_chance``. Each half of the examples is guessed from the other, which avoids bias."""
-    task = cls(variant, longest, **dict(settings))
+    task = cls(variant, longest, **ast.literal_eval(settings))
     places, symbols = task.widths(length)[1] + 1, len(task.vocabulary)
     counts = np.zeros((2, places, symbols), np.int64)
     for draw in range(GUESSES):

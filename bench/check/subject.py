@@ -59,17 +59,13 @@ class Subject:
         """Rows of ``width`` random tokens."""
         return torch.randint(len(self.setup.symbols), (count, width), generator=torch.Generator().manual_seed(seed))
 
-    def model(self, seed: int = 0, noise: float = 0.1) -> Decoder:
-        """A model as a run would build it.
-
-        Arguments:
-            noise: standard deviation of noise added to the encoding's parameters; zeros would hide their effect.
-        """
+    def model(self, seed: int = 0) -> Decoder:
+        """A model as a run would build it, with noise on the encoding's parameters: zeros would hide their effect."""
         model = build_decoder(self.suite.model, self.cls, self.setup, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
             for parameter in filter(Tensor.is_floating_point, model.encoding.parameters()):
-                parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
         return model
 
 

@@ -81,6 +81,7 @@ def check_answers(subject: TaskSubject) -> str:
 def check_chance(subject: TaskSubject) -> str:
     """The best guess that does not see the prompt is right as often as chance(length) says."""
     for task in subject.made():
+        task.token_chance(LENGTHS[0])  # raises, where runs would
         for length in LENGTHS:
             drawn = task.sample(length, 2 * SIMULATED, stream(task, "chance", 0))
             answers = [tuple(row[start:]) for row, start in zip(rows(drawn), drawn.answer_start, strict=True)]

@@ -93,7 +93,9 @@ def get_task(name: str) -> tuple[type[Task], dict[str, Any]]:
 def is_task(name: str) -> bool:
     """Whether a name, or what is in a file, is a task and not an encoding. Raises ``InputError`` as ``load_module`` does."""
     if found := references_in(name):
-        return bool(defined_in(load_module(parts(found[0])[0]), Task))
+        place, cls = parts(found[0])
+        own = [one.__name__ for one in defined_in(load_module(place), Task)]
+        return cls in own if cls else bool(own)
     return name.partition("(")[0].strip() in tasks.catalogue().keys() | entry_points(Task).keys()
 
 

@@ -8,6 +8,7 @@ import torch
 
 from bench.files import write_atomic
 from bench.plugins.source_hash import source_hash
+from bench.runs.devices import device_name, resolve_device
 from bench.runs.progress import say
 from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
@@ -44,6 +45,7 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> lis
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
     for run, names in missing.items():
         begin, result = time.perf_counter(), run.result(out)
+        device = result.device if result and weights_file(run, out).exists() else device_name(resolve_device("auto"))
         subject = None if result and result.status == "diverged" else trained_subject(run, out)
         for name in names:
             start, (version, measure) = time.perf_counter(), PROBES[name]
@@ -54,7 +56,7 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> lis
                 **run.identity,
                 encoding=run.encoding,
                 source_sha256=source_hash(run.cls),
-                device=result.device if result else "",
+                device=device,
                 note="" if subject else "the run diverged",
                 values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
                 seconds=round(time.perf_counter() - start, 3),

@@ -166,6 +166,8 @@ class LocalPool:
                     continue
                 run, worker.run = worker.run, None
                 assert run is not None
+                if kind == "failed":  # without a traceback there is no report, and the run is tried again
+                    text = run.fail(self.out, *text) if text[1] else text[0]
                 self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller

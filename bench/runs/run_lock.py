@@ -13,7 +13,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from bench.files import NotWritten, remove_stale_files, try_lock, write_atomic
+from bench.files import NotWritten, remove_stale_files, try_lock
 from bench.result import Positive, Record
 from tasks import InputError
 
@@ -132,8 +132,8 @@ def heartbeat(folder: Path, steps: int, should_stop: Callable[[], bool]) -> Iter
         if not written or now - written >= WRITE_EVERY_S:
             written = now
             beat = Heartbeat(step=step, steps=steps, rate=(step - first) / max(1e-9, now - since), at=time.time())
-            with suppress(InputError):  # a full disk is reported by the next checkpoint
-                write_atomic(path, beat.model_dump_json() + "\n", sync=False)
+            with suppress(OSError):  # a full disk is reported by the next checkpoint
+                path.write_text(beat.model_dump_json() + "\n")  # readers skip a half-written one
 
     try:
         yield at_step

@@ -45,7 +45,7 @@ def tested(
         **fields,
         versions=package_versions(),
         commit=current_commit(),
-        task_sha256=source_sha256(type(task)),
+        task_sha256=suite.spec(run.task).source_sha256 or source_sha256(type(task)),
         longest_seen=task.longest if stage and stage.longer else run.train_length,
         status="diverged" if state.diverged else "done",
         steps=state.step,

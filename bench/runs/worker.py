@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from bench.files import NotWritten
 from bench.result import Record, Result
 from bench.suites.suite import Suite
-from tasks import InputError, printable
+from tasks import InputError, find, printable
 
 from .run import Run
 from .run_lock import LockedElsewhere
@@ -41,14 +42,11 @@ class Source(Record):
 
     @classmethod
     def of(cls, encoding: str) -> "Source":
-        """The source at present; nothing of an unknown encoding, whose runs will fail and say why."""
+        """The source at present."""
         from bench.plugins import registry
         from bench.plugins.source_hash import source_hash
 
-        try:
-            found = registry.get_encoding(encoding)
-        except InputError:
-            return cls()
+        found = registry.get_encoding(encoding)
         return cls(plugins=tuple(registry.references(found)), sha256=source_hash(found))
 
 
@@ -78,8 +76,10 @@ class RunRequest:
         """Execute the run in this process: see ``run_one``."""
         from .run_one import run_one
 
+        run = self.run()
         self.load_encoding()
-        return run_one(self.run(), out, device, checkpoint_every_s, should_stop, self.keep_weights)
+        self.refuse_other_source(f"task {run.task}", run.suite.spec(run.task).source_sha256, find(run.task))
+        return run_one(run, out, device, checkpoint_every_s, should_stop, self.keep_weights)
 
     def load_encoding(self) -> None:
         """Register the encoding in this process.
@@ -88,14 +88,18 @@ class RunRequest:
             InputError: it cannot be loaded, or its source has changed since the request was made.
         """
         from bench.plugins import registry
-        from bench.plugins.source_hash import source_hash
 
         for reference in self.source.plugins:
             registry.load_reference(reference)
-        asked, now = self.source.sha256, source_hash(registry.get_encoding(self.encoding))
-        if asked and now != asked:
+        self.refuse_other_source(self.encoding, self.source.sha256, registry.get_encoding(self.encoding))
+
+    def refuse_other_source(self, what: str, asked: str, cls: Any) -> None:
+        """Raise an ``InputError`` if the source of an encoding or a task has another hash than when the run was asked for."""
+        from bench.plugins.source_hash import source_hash
+
+        if asked and (now := source_hash(cls)) != asked:
             raise InputError(
-                f"the source of {self.encoding} changed after this run was asked for (hash {asked[:12]} then, "
+                f"the source of {what} changed after this run was asked for (hash {asked[:12]} then, "
                 f"{now[:12]} now); ask again with --retry-failed to run it as it is now"
             )
 
@@ -130,13 +134,13 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
             request: RunRequest = pipe.recv()
             try:
                 result = request.execute(Path(out), device, checkpoint_every_s, should_stop)
-                message = "finished", result.steps, summarize_result(result)
+                message: tuple[str, int, Any] = "finished", result.steps, summarize_result(result)
             except Stopped:
                 break
             except LockedElsewhere:
                 message = "locked", 0, ""
             except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
-                message = "failed", 0, report_failure(request.run(), Path(out), error)
+                message = "failed", 0, described(error)
                 # After an error of CUDA every later call of it in this process fails too.
                 usable = not (isinstance(error, RuntimeError) and "CUDA error" in str(error))
             pipe.send(message)
@@ -145,15 +149,12 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
     sys.exit(STOPPED)
 
 
-def report_failure(run: Run, out: Path, error: BaseException) -> str:
-    """Write the run's failure report; returns the reason on one line. Without a report the run is tried again, so there is none
-    if a file could not be written: that is no fault of the run."""
+def described(error: BaseException) -> tuple[str, str]:
+    """The reason on one line, and the traceback; that is empty if a file could not be written, which is no fault of the run."""
     reason = printable(" ".join(str(error).split()))
     if not isinstance(error, InputError):  # whose message is complete without the type
         reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
-    if isinstance(error, NotWritten):
-        return reason
-    return run.fail(out, reason, "".join(traceback.format_exception(error)))
+    return reason, "" if isinstance(error, NotWritten) else "".join(traceback.format_exception(error))
 
 
 def summarize_result(result: Result) -> str:

@@ -67,16 +67,16 @@ class Code:
     """Limit of the wall time of its process."""
     gib: float = 8.0
     """Limit of the memory that it and all that it starts can write, together."""
-    sees_tasks: bool = True
-    """Whether the sandbox shows tasks and suites."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SealedCode(Code):
-    """Submitted code, and what its submission says of it. With ``unsafe``, its results are not marked as sealed."""
+    """Submitted code, and what its submission says of it; the sandbox hides tasks and suites from it.
+
+    With ``unsafe``, its results are not marked as sealed.
+    """
 
     encoding: EncodingRecord
-    sees_tasks: bool = False
 
 
 def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None) -> subprocess.Popen:
@@ -132,7 +132,7 @@ def bubblewrap(code: Code) -> list[str]:
     shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *code.readable])
     binds = [word for path in shown for word in ("--ro-bind-try", str(path), str(path))]
     written = ["/", "/proc", "/dev"]
-    if not code.sees_tasks:
+    if isinstance(code, SealedCode):
         hidden = {str(HOME / folder): modules for folder, modules in HIDDEN.items()}
         for folder, modules in (hidden | {str(one / TEXTS): () for one in packages if (one / TEXTS).exists()}).items():
             read = [f"{folder}/{module}.py" for module in modules]

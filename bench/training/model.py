@@ -106,7 +106,6 @@ class Decoder(nn.Module):
 
     Arguments:
         make_encoding: called last, so that the initial weights of the rest depend only on the seed and not on the encoding.
-        causal: False only to check permutation equivariance.
         shows_tokens: whether ``positions`` gets the tokens; otherwise zeros in their shape.
         precision: of training and evaluation, as in the recipe; see ``bench.training.train.autocast``.
     """
@@ -116,12 +115,11 @@ class Decoder(nn.Module):
         spec: ModelSpec,
         symbols: int,
         make_encoding: Callable[[], Encoding],
-        causal: bool = True,
         shows_tokens: bool = False,
         precision: Precision = "fp32 on cpu, bf16 autocast on cuda",
     ):
         super().__init__()
-        self.causal, self.shows_tokens, self.precision = causal, shows_tokens, precision
+        self.causal, self.shows_tokens, self.precision = True, shows_tokens, precision
         self.embedding = Embedding(symbols, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
         self.norm = nn.LayerNorm(spec.width)

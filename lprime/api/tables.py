@@ -45,7 +45,9 @@ def results(
 
 
 def load_task(task: AnyTask, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "TaskData":
-    """The test examples of a suite's runs and the first training examples of a seed: splits ``test_<length>`` and ``train``.
+    """The test examples of a suite and the first training examples of a seed: splits ``test_<length>`` and ``train``.
+
+    They have the suite's own lengths; in suites with blocks, runs of some seeds have others.
 
     Columns: ``ids`` (token ids, without padding), ``text`` (their symbols, separated by blanks), ``answer`` (symbols after
     ``<sep>``, without ``<eos>``), ``length`` and ``answer_start`` (index of the first id after ``<sep>``). The dictionary also

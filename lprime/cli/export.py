@@ -61,7 +61,8 @@ def data(
 ) -> None:
     """Write a task's examples as a Hugging Face dataset.
 
-    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_dataset.
+    They are test examples, and the first training examples of a seed, at the suite's own lengths. Read them with
+    datasets.load_dataset.
     """
     from bench.dataset import export
     from bench.runs.run import check_seed

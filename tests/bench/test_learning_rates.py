@@ -25,6 +25,7 @@ def suite(**changes) -> Suite:
 def test_a_folder_names_its_seed_and_rate(rate, seed):
     match = RUN_FOLDER.fullmatch(run_path("s", "t", "e", seed, rate).rpartition("/")[2])
     assert match and int(match[1]) == seed and float(match[2]) == float(f"{rate:g}")
+    assert not RUN_FOLDER.fullmatch("seed-0-rate-0.004-2"), "a copy"
 
 
 def test_a_grid_has_every_rate_of_a_seed_before_the_next_seed():

@@ -19,6 +19,9 @@ from bench.check.run_checks import serve
 from bench.check.task_rules import TaskSubject
 from bench.plugins import registry
 from bench.plugins.new_file import write_new_file
+from bench.runs.pool import LocalPool
+from bench.runs.run import plan_runs
+from bench.runs.worker import RunRequest
 from bench.suites.suite import Suite, holding, load_suite, validated
 from leaderboard.results.frame import read_local
 from leaderboard.stats.rows import Board
@@ -46,6 +49,11 @@ def test_a_task_is_known_by_its_name_and_takes_settings(reversal):
         assert (suite.tasks[0].task, suite.tasks[0].variant) == ("reversal", "plain")
         assert len(suite.make_task("reversal").vocabulary) == 4 + letters
     assert suite_with(task="reversal.py(letters=4)", settings={"letters": 5}).tasks[0].settings == {"letters": 5}
+    text = f"import lprime\n{reversal.read_text()}\nclass Mine(lprime.Encoding):\n    pass\n"
+    reversal.with_name("both.py").write_text(text.replace('"letters": 8', '"letters": 8, "kinds": ["a"]'))
+    assert registry.is_task("both.py") and not registry.is_task("both.py:Mine")
+    with new_registry():
+        assert suite_with(task="both.py").make_task("reversal").token_chance(3) == pytest.approx((3 / 8 + 1) / 4, abs=0.02)
     assert suite_with(task="copying(letters=3)").fingerprint == suite_with(task="copying", settings={"letters": 3}).fingerprint
     for text, message in {
         "revrsal.py": "cannot read task revrsal.py: No such file or directory; did you mean 'reversal.py'?",
@@ -73,6 +81,8 @@ def test_a_broken_task_is_refused_in_one_line(reversal, old, new, message):
 
 def test_its_source_is_part_of_the_fingerprint_and_its_place_is_not(reversal, here):
     before = load_suite("own.yaml")
+    (run, *_), events = plan_runs(before, ["nope"]), []
+    request = RunRequest.of(run)
     assert validated(Suite, before.model_dump(), "suite").fingerprint == before.fingerprint
     (here / "sub").mkdir()
     for name in ("own.yaml", "reversal.py"):
@@ -80,8 +90,9 @@ def test_its_source_is_part_of_the_fingerprint_and_its_place_is_not(reversal, he
     with new_registry():
         assert load_suite("sub/own.yaml").fingerprint == before.fingerprint, "paths are relative to the suite"
     reversal.write_text(reversal.read_text().replace('{"letters": 8}', '{"letters": 4}'))
-    with new_registry(), pytest.raises(InputError, match="the source of task reversal changed after this run was asked for"):
-        validated(Suite, before.model_dump(), "suite")
+    LocalPool(1, "cpu", request=lambda run: request).execute([run], here, events.append)
+    assert "the source of task reversal changed after this run was asked for" in events[-1].text
+    assert run.failure(here).error == events[-1].text
     with new_registry():
         assert load_suite("own.yaml").fingerprint != before.fingerprint
 

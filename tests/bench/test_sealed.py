@@ -26,7 +26,7 @@ from bench.sealed import process, sandbox
 from bench.sealed.judge import SealedModel, accepted, revealed_logits, tensors_in
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.run import SERVED, run_sealed
-from bench.sealed.sandbox import Code, start_sandboxed
+from bench.sealed.sandbox import Code, SealedCode, start_sandboxed
 from bench.sealed.tables import position_tables
 from bench.suites.suite import Suite, load_suite, validated
 from bench.training.batches import as_batch
@@ -206,7 +206,7 @@ READS = "import glob, sys; raise OSError(glob.glob(f'{sys.prefix}/lib/python*/si
 def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     path = tmp_path / "broken.py"
     path.write_text(f"{line}\n")
-    code = Code(str(path), [path], sees_tasks=False, **limits)
+    code = SealedCode(str(path), [path], encoding=SAID, **limits)
     with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code) as started:
         SealedModel(RUN, started, SAID, None)
 

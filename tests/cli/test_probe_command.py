@@ -50,9 +50,7 @@ def test_probes_are_measured_once_and_exported(runs, here):
     rows = list(csv.DictReader((here / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
-    assert "unknown suite 'tin'; did you mean 'tiny'" in refused(
-        "export", "--probes", "--to", "p.csv", "--suite", "tin"
-    )
+    assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
 
 
 def test_a_damaged_record_is_refused_and_damaged_weights_are_trained_again(runs, here):

@@ -10,17 +10,9 @@ from torch import nn
 from bench.encodings import Encoding, Info
 
 HONEST = Info(
-    name="honest",
-    family="bias",
-    title="A title",
-    authors="Somebody",
-    year=2026,
-    link="https://example.org/honest",
-    formula="s_ij = q_i·k_j/√d − f(i − j)",
-    past="the same curve",
-    provenance="made for tests",
-    shift_invariant=True,
-)
+    name="honest", family="bias", title="A title", authors="Somebody", year=2026, link="https://example.org/honest",
+    formula="s_ij = q_i·k_j/√d − f(i − j)", past="the same curve", provenance="made for tests", shift_invariant=True,
+)  # fmt: skip
 CURVES = {"root": lambda r: (1 + r).sqrt() - 1}
 
 

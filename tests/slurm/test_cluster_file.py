@@ -86,7 +86,7 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     assert options_in(script_of(write_cluster(tmp_path, memory_gb=0.0003), tmp_path))["mem"] == "1M", "0 means all"
     with pytest.raises(ValueError, match=r"sbatch\.comment"):  # the second line would be a command
         load_cluster(str(write_cluster(tmp_path, sbatch={"comment": "a\ntouch x"})))
-    for name, fault in {"job-name": "sbatch sets job-name, on which lprime relies", "--hold": "pattern", "": "pattern"}.items():
+    for name, fault in {"time": "sbatch sets time, on which lprime relies", "--hold": "pattern", "": "pattern"}.items():
         with pytest.raises(ValueError, match=fault):
             load_cluster(str(write_cluster(tmp_path, sbatch={name: "mine"})))
 
