@@ -215,6 +215,6 @@ def comparison(finding: Finding, judged: Judgement) -> str:
     whole, ours = judged.whole, "not run"
     theirs = "an order" if whole.published is None else f"{whole.published:.2g}"
     if not math.isnan(whole.estimate):
-        half = "" if whole.half_width is None else f" ± {whole.half_width:.1g}"
-        ours = f"{whole.estimate:.2g}{half}, p {whole.p:.1g}"
+        half = "" if whole.half_width is None else f" ± {whole.half_width:.2g}"
+        ours = f"{whole.estimate:.2g}{half}, p {f'{whole.p:.1g}' if whole.p > 1e-16 else 'below 1e-16'}"
     return f"Published {theirs} ({finding.source.setting}); ours {ours} ({'; '.join(finding.differences)})"
