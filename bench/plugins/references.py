@@ -11,14 +11,15 @@ from pathlib import Path
 
 CLASS = r"[^\W\d]\w*"
 WHOLE = re.compile(rf"[^\n\0]+\.py(?::{CLASS})?")  # no path has a null character
-EMBEDDED = re.compile(rf"'([^'\0]+\.py(?::{CLASS})?)'|([^\s(),='\"\0]+\.py(?::{CLASS})?)")
+QUOTED = "|".join(rf"{quote}([^{quote}\0]+\.py(?::{CLASS})?){quote}" for quote in "'\"")
+EMBEDDED = re.compile(rf"{QUOTED}|([^\s(),='\"\0]+\.py(?::{CLASS})?)")
 
 
 def map_references(text: str, change: Callable[[str], str]) -> str:
     """Replace every reference in the name of an encoding with ``change(reference)``."""
     if WHOLE.fullmatch(text.strip()):
         return change(text.strip())
-    return EMBEDDED.sub(lambda match: change(match[1] or match[2]), text)
+    return EMBEDDED.sub(lambda match: change(match[1] or match[2] or match[3]), text)
 
 
 def references_in(text: str) -> list[str]:
@@ -40,6 +41,7 @@ def absolute(text: str, folder: Path) -> str:
 
     def absolute_reference(reference: str) -> str:
         found = os.path.abspath(folder / reference)
-        return found if whole or EMBEDDED.fullmatch(found) else f"'{found}'"
+        quote = '"' if "'" in found else "'"
+        return found if whole or EMBEDDED.fullmatch(found) else f"{quote}{found}{quote}"
 
     return map_references(text, absolute_reference)

@@ -79,6 +79,7 @@ def test_a_wrapper_combines_the_declarations_and_the_sources():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (f"rope(base=1{'0' * 310})", "setting base of rope must be of type float, such as 10000.0, got 1000"),
         ("rope(base='x')", "setting base of rope must be of type float, such as 10000.0, got 'x'"),
         ("nope(x=1)", "nope has no settings, got 'x'"),
         ("rope(nope)", "rope wraps no other encoding"),

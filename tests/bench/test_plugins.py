@@ -47,6 +47,7 @@ def test_a_reference_can_be_used_wherever_a_name_can(here):
     written(here / "mine.py", "mine")
     written(here / "sub/other.py", "other", cls="Other")
     assert get_encoding("randomised(sub/other.py:Other)").info.name == "randomised(other)"
+    assert references_in(absolute("randomised(mine.py)", Path("/o'neil"))) == ["/o'neil/mine.py"]
     assert get_encoding("ssmax(randomised(mine.py(strength=3)))").info.name == "ssmax(randomised(mine(strength=3.0)))"
     (here / "wraps.py").write_text(ONE.format(name="wraps", cls="Wraps", imports="").replace("Encoding", "Wrapper"))
     assert get_encoding("wraps.py(mine.py)").info.name == "wraps(mine)"
