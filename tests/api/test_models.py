@@ -14,12 +14,13 @@ import lprime
 from tasks import EOS, SEP, InputError
 
 torch.set_num_threads(1)
+SECONDS = suite_dict(name="seconds", recipe={"clip_norm": 0.05})
 
 
 @pytest.fixture
 def here(here, fresh_registry):
     """A folder with a suite of one-second runs."""
-    (here / "seconds.yaml").write_text(yaml.safe_dump(suite_dict(name="seconds")))
+    (here / "seconds.yaml").write_text(yaml.safe_dump(SECONDS))
     return here
 
 
@@ -97,7 +98,7 @@ def plain_loop(model: torch.nn.Module, data, spec: dict) -> list[float]:
         loss = torch.nn.functional.cross_entropy(logits, batch["labels"][:, 1:].flatten(), ignore_index=-100)
         optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, spec["clip_norm"])
+        assert torch.nn.utils.clip_grad_norm_(trained, spec["clip_norm"]) > spec["clip_norm"], "clipping has an effect"
         decay = (1 + math.cos(math.pi * (step - warm) / (spec["steps"] - warm))) / 2
         for group in optimizer.param_groups:
             group["lr"] = spec["learning_rate"] * ((step + 1) / warm if step < warm else decay)
@@ -107,7 +108,7 @@ def plain_loop(model: torch.nn.Module, data, spec: dict) -> list[float]:
 
 
 def test_a_model_of_yours_is_trained_as_by_a_plain_loop(here):
-    model, twin, spec = llama(), llama(), suite_dict(name="seconds")["recipe"]
+    model, twin, spec = llama(), llama(), SECONDS["recipe"]
     lprime.evaluate_model(model, "seconds.yaml", "copying")  # caches made here serve the training
     assert lprime.train(model=model, suite="seconds.yaml", task="copying", seed=3) is model and not model.training
     data = lprime.load_task("copying", "seconds.yaml", train_examples=spec["steps"] * spec["batch"], seed=3)

@@ -53,7 +53,7 @@ def test_an_encoding_that_needs_only_positions_in_training_sees_no_content_in_a_
 def test_looking_ahead_gains_nothing_in_a_sealed_run(name, cheat, sees_content, tmp_path):
     recipe = {"steps": 400, "warmup_steps": 20, "learning_rate": 0.01}
     run = Run(validated(Suite, suite_dict(recipe=recipe), "tiny"), "copying", name, 0)
-    sealed = run_sealed(run, sealed_code(cheat))
+    sealed = run_sealed(run, sealed_code(cheat), secret=0)
     assert sealed.sees_content == sees_content
     assert run_one(run, tmp_path, "cpu").scores[-1].token > 0.6 > 0.3 > sealed.scores[-1].token, "of the tokens past L"
 

@@ -220,36 +220,6 @@ def test_the_causal_mask_is_the_only_order_signal_of_nope():
 # --- what hooks may return
 
 
-class Bias(NoPE):
-    """A bias that broadcasts to [B, H, T, T]."""
-
-    shape = "full"
-    info = replace(NoPE.info, name="test bias")
-
-    def bias(self, q, k, at):
-        rows, heads, length, _ = q.shape
-        full = torch.arange(rows * heads * length * length).view(rows, heads, length, length).sin()
-        return SHAPES[self.shape](full)
-
-
-SHAPES = {
-    "per key": lambda full: full[:, :, :1],
-    "per query": lambda full: full[..., :1],
-    "per head": lambda full: full[:, :, :1, :1],
-    "shared by heads": lambda full: full[:, :1],
-    "shared by rows and heads": lambda full: full[0, 0],
-    "full": lambda full: full,
-}
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_bias_may_have_any_shape_that_broadcasts(shape):
-    cls = type("Shaped", (Bias,), {"shape": shape})
-    expanded = type("Expanded", (cls,), {"bias": lambda self, q, k, at: cls.bias(self, q, k, at).expand(2, 3, 9, 9)})
-    tokens = random_tokens(2, 9)
-    assert close(run(tiny_model(cls), tokens), run(tiny_model(expanded), tokens))
-
-
 class Widened(NoPE):
     """Queries and keys of three times the width, with the same products: q·k + q·k − q·k."""
 

@@ -185,7 +185,7 @@ def test_check_tells_tasks_from_encodings_and_stops_a_loop_in_its_line(reversal,
     code, out, err = run_command("check", "reversal.py(letters=5)", "--unsafe")
     assert (code, err) == (0, "") and f"{len(CHECKS)} of {len(CHECKS)} checks passed" in out and "recomputed" in out
     reversal.write_text(reversal.read_text().replace("letters = rng", "while True: pass\n        letters = rng"))
-    monkeypatch.setattr("bench.check.run_checks.STEP_LIMIT_S", 1)
+    monkeypatch.setattr("bench.check.run_checks.STEP_LIMIT_S", 3)
     serve(channel := Mock(), {"reference": "reversal.py"})
     assert "reversal raised an error (reversal.py, line 28): TimeoutError" in channel.send.call_args.kwargs["text"]
 

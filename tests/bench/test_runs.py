@@ -145,19 +145,6 @@ def test_a_file_system_without_locks_is_refused(tmp_path, monkeypatch):
         pass
 
 
-def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, suite):
-    run = plan_runs(suite)[0]
-    run_one(run, tmp_path, "cpu")
-    other = Run(validated(Suite, suite_dict(version=2), "suite"), *run.key)
-    with pytest.raises(InputError, match=r"fingerprint .* keep the two apart with another --out"):
-        run_one(other, tmp_path, "cpu")
-    assert run.standing(tmp_path).state == "done"
-    seed_7 = Run(suite, run.task, run.encoding, 7)
-    run.folder(tmp_path).rename(seed_7.folder(tmp_path))
-    with pytest.raises(InputError, match=rf"holds the result of {run.path}, expected {seed_7.path}; move it"):
-        run_one(seed_7, tmp_path, "cpu")
-
-
 def test_what_no_result_can_hold_fails_before_the_training(tmp_path, suite, monkeypatch):
     def init(self, setup, *, dtype=torch.float32):
         Encoding.__init__(self, setup)

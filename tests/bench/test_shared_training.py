@@ -10,7 +10,7 @@ from support import CHANGING, suite_dict
 from bench.runs import run_training
 from bench.runs.pool import LocalPool, Worker
 from bench.runs.run import RESULT, WEIGHTS, Run
-from bench.runs.run_lock import lock_training
+from bench.runs.run_lock import lock_training, read_heartbeat
 from bench.runs.run_one import run_one
 from bench.runs.shared_training import group_by_training, shared_trainings, trained_as, training_run
 from bench.suites.suite import Suite, validated
@@ -137,7 +137,7 @@ def test_weights_that_a_result_was_tested_with_are_never_replaced(tmp_path, trai
 def test_a_diverged_training_is_shared_too(tmp_path, trained):
     suite = validated(Suite, suite_dict(recipe={"steps": 130, "learning_rate": 1e30}), "suite")
     results = [run_one(Run(suite, "copying", name, 0), tmp_path, "cpu") for name in (STAGED, "rope")]
-    assert [r.status for r in results] == ["diverged"] * 2
+    assert [r.status for r in results] == ["diverged"] * 2 and not any(s.exact or s.token for r in results for s in r.scores)
     assert results[0].steps == results[1].steps and len(trained) == 1
 
 
@@ -146,8 +146,9 @@ def test_a_run_waits_for_another_process_that_makes_its_training(tmp_path, train
     waiting = threading.Thread(target=lambda: results.append(run_one(run_of("yarn"), tmp_path, "cpu")))
     with lock_training(folder, lambda step: None):
         waiting.start()
-        time.sleep(1.0)
-        assert not trained
+        while (beat := read_heartbeat(run_of("yarn").folder(tmp_path))) is None:
+            time.sleep(0.05)
+        assert beat.step == 0 and not trained
         stopping = iter([False, True])
         with pytest.raises(Stopped):
             run_one(run_of("ntk"), tmp_path, "cpu", should_stop=lambda: next(stopping))

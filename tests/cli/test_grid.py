@@ -74,7 +74,7 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop, code):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
-    process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
+    process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2, "--workers", 1)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
     row = next(s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running")
     assert 0 < row["step"] < row["steps"] == 100000

@@ -71,6 +71,7 @@ def options_in(script: str) -> dict[str, str]:
 def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     sbatch = {"exclude": "n7", "nice": 5, "exclusive": True, "oversubscribe": False, "gres": "lscratch:9"}
     sizes = {"cpus_per_job": 6, "memory_gb": 1.5, "jobs_at_once": 1, "runs_per_job": 1, "mps": True}
+    sizes |= {"srun_args": ["--mpi=none"]} | (own := {"account": "lab", "qos": "low", "constraint": "a100"})
     file = write_cluster(tmp_path, sbatch=sbatch, partition="a,b", gpus_per_job="h100:2", **sizes)
     cluster = load_cluster(str(file))
     assert (cluster.gpus, cluster.device, cluster.packed(64).at_once, cluster.packed(256).at_once) == (2, "cuda", 12, 8)
@@ -80,9 +81,10 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     assert found == {
         **{"partition": "a,b", "time": "60", "mem": "1536M", "nodes": "1", "ntasks-per-node": "1", "cpus-per-task": "6"},
         **{"gpus-per-node": "h100:2", "array": "0-1%1", "signal": "USR2@90", "requeue": ""},
+        **own,
         **{"exclude": "n7", "nice": "5", "exclusive": "", "gres": "lscratch:9"},
     }
-    assert "srun --unbuffered --cpus-per-task=6 " in script and "nvidia-cuda-mps-control -d" in script
+    assert "srun --unbuffered --cpus-per-task=6 --mpi=none " in script and "nvidia-cuda-mps-control -d" in script
     assert options_in(script_of(write_cluster(tmp_path, memory_gb=0.0003), tmp_path))["mem"] == "1M", "0 means all"
     with pytest.raises(ValueError, match=r"sbatch\.comment"):  # the second line would be a command
         load_cluster(str(write_cluster(tmp_path, sbatch={"comment": "a\ntouch x"})))
