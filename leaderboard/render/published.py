@@ -77,7 +77,8 @@ def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
         same = local["fingerprint"].isin(newest_runs(runs)["fingerprint"]) & local["seed"].isin(runs["seed"])
         if not same.all():
             print("lprime: your runs of another version or seed are left out; `lprime board` shows them", file=sys.stderr)
-        runs = together(runs, local[same].assign(encoding=local["encoding"] + LOCAL))
+        local = local[same]
+        runs = together(runs, local.assign(encoding=local["encoding"] + LOCAL))
     return build_board(runs, folder)
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from support import suite_dict
+from support import ROOT, suite_dict
 
 from bench.suites.suite import Suite, is_shipped, load_suite, shipped, validated
 from bench.suites.yaml_config import read_yaml
@@ -148,6 +148,11 @@ def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
 def test_shipped_suites_keep_the_fingerprints_of_their_results():
     expected = {"small": "c3958388dc00f09e", "text": "08a6d60bf0f36f87"}
     assert {name: load_suite(name).fingerprint for name in expected} == expected
+    for name in shipped():
+        for path in (ROOT / "leaderboard/published/results" / name).glob("nope.jsonl"):
+            runs, now = map(json.loads, path.open()), load_suite(name)
+            made = {run["fingerprint"] for run in runs if run["suite_version"] == now.version}
+            assert made <= {now.fingerprint}, name
 
 
 def test_score_and_learning_rates():

@@ -50,6 +50,15 @@ def test_publish_writes_everything_and_check_agrees(published):
         assert contents(board) == before
 
 
+def test_the_published_board_in_a_terminal_and_as_a_page(published, tmp_path):
+    out, board = published
+    for arguments in ([], ["--published"]):
+        assert "my|pe" in printed("board", "tiny", *arguments, "--out", out, "--board", board)
+    page = tmp_path / "page"
+    assert printed("board", "--html", page, "--board", board) == f"written to {page / 'index.html'}\n"
+    assert (page / "index.html").is_file() and len((page / "tiny.csv").read_text().splitlines()) == 3
+
+
 @pytest.mark.parametrize("name", ["README.md", "pages/nope.md", "images/tiny/pages/nope.svg"])
 def test_check_catches_one_byte(published, name):
     _, board = published

@@ -93,11 +93,15 @@ def test_damaged_lines_of_the_store_are_named_by_file_and_line(out, board):
     assert len(faults) == 2 and "nope.jsonl, line 1 " in faults[0] and "is a second result of this run" in faults[1]
 
 
-def test_local_rows_stand_beside_published_ones_of_the_same_name(out, board, tmp_path):
+def test_local_rows_stand_beside_published_ones_of_the_same_suite_and_seeds(out, board, tmp_path, capsys):
     publish("tiny", out, board)
     store(tmp_path / "own", full(suite(), {"nope": GOOD, "mine": CURVE}, sealed=False))
     assert read_runs(None, tmp_path / "own", board)["origin"].value_counts().to_dict() == {"published": 12, "local": 12}
     assert joint_board("tiny", tmp_path / "own", board).encodings == [COMPOSED, "mine (local)", "nope", "nope (local)"]
+    store(tmp_path / "next", full(suite(version=2), {"nope": GOOD}))
+    store(tmp_path / "next", full(suite(seeds=[3]), {"mine": GOOD}, sealed=False))
+    assert joint_board("tiny", tmp_path / "next", board).encodings == [COMPOSED, "nope"]
+    assert "your runs of another version or seed are left out" in capsys.readouterr().err
 
 
 def test_one_file_per_encoding_and_one_line_per_run(out, board):
@@ -124,6 +128,9 @@ def test_publish_only_some_encodings(out, board):
     assert set(files(board)) == {"tiny/nope.jsonl"}
     with pytest.raises(InputError, match=r"unknown encoding with results of suite tiny 'nop'; did you mean 'nope'"):
         publish("tiny", out, board, ["nop"])
+    store(out, [result(suite()).model_copy(update={"task": "mine"})])
+    with pytest.raises(InputError, match="task mine is not built in; boards have built-in tasks only"):
+        publish("tiny", out, board)
 
 
 def test_seeds_that_a_shipped_suite_does_not_name_are_not_published(tmp_path, board):

@@ -9,8 +9,10 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from synthetic_results import CURVE, board, full, result, suite
+from synthetic_results import CURVE, GOOD, board, full, record, result, suite
 
+from leaderboard.render.columns import signs
+from leaderboard.render.web import recipe
 from leaderboard.stats import ranks, reliability, scores
 from leaderboard.stats.rates import at_an_end, with_choice
 
@@ -36,6 +38,30 @@ def test_a_score_takes_out_guessing_and_is_floored_once_after_the_mean(exact):
     by_hand = weight * (2 * exact[2] - 1) + (1 - weight) * (2 * exact[3] - 1)
     assert row["score"] == pytest.approx(max(0.0, by_hand))
     assert row["within"] == pytest.approx(np.mean(exact[:2]))
+
+
+def test_runs_of_blocks_are_scored_at_their_own_lengths_and_drawn_at_those_of_the_first():
+    of, exact = suite(blocks=[{}, {"train_length": 1.5}], seeds=[0, 1]), np.array(CURVE)
+    one = dict(fingerprint=of.fingerprint)
+    runs = [result(of.at(seed, None), "sorting", "nope", seed, exact, data_hash=f"{seed}", **one) for seed in of.seeds]
+    made, longer = board(runs).runs.sort_values("seed"), np.array([5, 9, 14, 18])  # L = 9
+    assert made["length"].iloc[1].tolist() == longer.tolist() and made["train_length"].tolist() == [6, 9]
+    for at, L, score in ([3, 6, 9, 12], 6, made["score"].iloc[0]), (longer, 9, made["score"].iloc[1]):
+        weight = np.log(at[2] / L) / np.log(2)
+        assert score == pytest.approx(weight * exact[2] + (1 - weight) * exact[3], abs=1e-3)  # chance is 1/9! at most
+    at, values = scores.curve(made)
+    interpolated = np.interp(np.log([0.5, 1, 1.5, 2]), np.log(longer / 9), exact)
+    assert at.tolist() == [0.5, 1, 1.5, 2] and values == pytest.approx(np.array([exact, interpolated]), abs=1e-2)
+    assert recipe("as ranked", made, False)["at"]["sorting"] == [[0.5, 1, 1.5, 2], [0.556, 1, 1.556, 2]]
+
+
+def test_signs_after_a_name():
+    of, runs = suite(), full(suite(), {"nope": GOOD, "lost": (0.5, 0.5, 1, 1)})
+    for name, changes in {"rich": {"sees_content": True}, "dear": {"sees_content": True, "step_ratio": 1.6}}.items():
+        runs += full(of, {name: GOOD}, **changes)
+    runs += [result(of, task.task, record("shy", source="second-hand"), seed, GOOD) for task in of.tasks for seed in of.seeds]
+    found = {row["encoding"]: signs(row) for _, row in board(runs).rows.iterrows()}
+    assert found == {"nope": "", "lost": " ⚑", "rich": " ◉", "dear": " ◉ ▲", "shy": " ≈"}
 
 
 @pytest.mark.parametrize(
@@ -195,6 +221,9 @@ def test_learning_rates_that_lack_make_a_row_incomplete_and_rare_ones_do_not_cou
     made = board([*some, *full(of, {"nope": (1, 1, 1, 1)}, learning_rate=0.3)])
     rows = made.rows.set_index("encoding")
     assert rows["complete"].to_dict() == dict.fromkeys(names, True) | {"rope": False}
+    low, high = (board(full(of, {"nope": exact})).rows["score"][0] for exact in (CURVE, GOOD))
+    both = board([*full(of, {"nope": CURVE}, learning_rate=0.1), *full(of, {"nope": GOOD}, learning_rate=0.2)]).rows.iloc[0]
+    assert (both["rate_low"], both["rate_high"]) == pytest.approx((low, high))
     assert rows["blocks"]["alibi"] == 2 and made.left_out == 6 and rows["score"]["nope"] == rows["score"]["t5"]
 
 
