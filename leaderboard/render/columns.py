@@ -51,9 +51,10 @@ def columns_of(names: Sequence[str]) -> list[Column]:
     """The columns of a suite with these tasks, in order."""
     titles = {task: tasks.title(task).lower() for task in names}
     limits = "beyond this multiple of L, fewer than half of the answers are right (chance-corrected)"
+    marks = "; ".join(f"{sign} {meaning}" for sign, meaning in SIGNS.items())
     found = [
         Column("rank_low", "rank", ranks("rank"), "interval of the true rank, with 95 % confidence for all rows at once"),
-        Column("encoding", "encoding", name, "; ".join(f"{sign} {meaning}" for sign, meaning in SIGNS.items()), numeric=False),
+        Column("encoding", "encoding", lambda row: printable(row["encoding"]) + signs(row), marks, numeric=False),
         Column("score", "score", numbers("score", 3), SCORE),
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
@@ -110,10 +111,6 @@ def signs(row: Any) -> str:
     """Marks after the name."""
     marked = row["fails_within"], row["source"] == "second-hand", row["sees_content"], row["costly"]
     return "".join(f" {sign}" for sign, has in zip(SIGNS, marked, strict=True) if has)
-
-
-def name(row: Any) -> str:
-    return printable(row["encoding"]) + signs(row)
 
 
 def numbers(key: str, digits: int = 2) -> Callable[[Any], str]:

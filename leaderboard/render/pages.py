@@ -20,7 +20,7 @@ from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
-from .published import CORPORA, TEXT, Published, built_in
+from .published import TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdict
 
@@ -97,7 +97,6 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         first=first,
         text=published.on_text.get(TEXT, ()),
         ours=(published.folder / "INSIDE.md").is_file(),
-        corpora=len({*CORPORA} & {*published.compared}),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),

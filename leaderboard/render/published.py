@@ -12,6 +12,7 @@ import pandas as pd
 from bench.findings.finding import OUTCOMES, Finding, Outcome, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
 from bench.result import read_records
+from bench.suites.suite import load_suite
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites, read_local, read_published, together
 from leaderboard.results.store import relative_costs
@@ -125,9 +126,15 @@ class Published:
         return {name: found for name, table in self.on_text.items() if (found := compare(main, table))}
 
     @cached_property
+    def corpora(self) -> Sequence[str]:
+        """Suites of the corpora that have run at all their learning rates, and can be compared."""
+        rates = {name: {*self.texts[name].all_runs["learning_rate"]} for name in CORPORA if name in self.compared}
+        return [name for name, own in rates.items() if {*load_suite(name).learning_rates} <= own]
+
+    @cached_property
     def carried(self) -> Sequence[str]:
         """Tasks whose order carries over to every corpus that has run, by the rule of ``transfer``."""
-        lows = [self.compared[name]["taus"]["low"].unstack()["rise"] for name in CORPORA if name in self.compared]
+        lows = [self.compared[name]["taus"]["low"].unstack()["rise"] for name in self.corpora]
         return [task for task in next(iter(self.boards.values())).tasks if lows and all(low[task] > 0 for low in lows)]
 
     @cached_property

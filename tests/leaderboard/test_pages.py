@@ -30,7 +30,7 @@ class Made:
     runs: list
 
     folder = Path("none")
-    findings, texts, on_text, sizes, compared = (), {}, {}, {}, {}
+    findings, texts, on_text, sizes, compared, corpora = (), {}, {}, {}, {}, ()
 
     @property
     def boards(self):
