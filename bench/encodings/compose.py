@@ -156,7 +156,7 @@ def checked_setting(name: str, key: str, value: Any, defaults: Mapping[str, Any]
     if key not in defaults:
         raise unknown(f"setting of {name}", key, defaults)
     wanted = type(defaults[key])
-    if wanted is float and type(value) is int and abs(value) < 1e300:
+    if wanted is float and type(value) is int and abs(value) < 1e300:  # a larger one may be no float
         value = float(value)
     if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
         raise InputError(f"setting {key} of {name} must be of type {wanted.__name__}, such as {defaults[key]!r}, got {value!r}")

@@ -44,9 +44,9 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> lis
     if without := sum(not weights_file(run, out).exists() for run in missing):
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
     for run, names in missing.items():
-        begin, result = time.perf_counter(), run.result(out)
-        device = result.device if result and weights_file(run, out).exists() else device_name(resolve_device("auto"))
+        begin, result, kept = time.perf_counter(), run.result(out), weights_file(run, out).exists()
         subject = None if result and result.status == "diverged" else trained_subject(run, out)
+        device = result.device if result and (kept or not subject) else device_name(resolve_device("auto"))
         for name in names:
             start, (version, measure) = time.perf_counter(), PROBES[name]
             values = measure(subject) if subject else []

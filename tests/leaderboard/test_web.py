@@ -170,6 +170,11 @@ class TestInChromium:
         tab.reload()
         assert names(tab) == order
 
+    def test_the_answer_names_the_best_in_any_order_and_none_without_a_weight(self, opened):
+        by_score, by_name = (opened(view=f"#step=9{more}").inner_text("#answer") for more in ("", "&sort=encoding&down=1"))
+        assert by_score.startswith("By your choice: ") and by_name == by_score
+        assert opened(view="#weights=0|0").inner_text("#answer") == "No encoding has a score for your choice."
+
     def test_filters_and_selection(self, opened):
         tab = opened()
         tab.fill("#find", "rop")

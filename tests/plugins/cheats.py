@@ -10,9 +10,17 @@ from torch import nn
 from bench.encodings import Encoding, Info, Stage
 
 HONEST = Info(
-    name="honest", family="none", title="A title", authors="Somebody", year=2026, link="https://example.org/honest",
-    formula="s_ij = q_i·k_j/√d", past="nothing changes", provenance="made for tests", shift_invariant=True,
-)  # fmt: skip
+    name="honest",
+    family="none",
+    title="A title",
+    authors="Somebody",
+    year=2026,
+    link="https://example.org/honest",
+    formula="s_ij = q_i·k_j/√d",
+    past="nothing changes",
+    provenance="made for tests",
+    shift_invariant=True,
+)
 
 
 class Cheat(Encoding):

@@ -10,9 +10,17 @@ from torch import nn
 from bench.encodings import Encoding, Info
 
 HONEST = Info(
-    name="honest", family="bias", title="A title", authors="Somebody", year=2026, link="https://example.org/honest",
-    formula="s_ij = q_i·k_j/√d − f(i − j)", past="the same curve", provenance="made for tests", shift_invariant=True,
-)  # fmt: skip
+    name="honest",
+    family="bias",
+    title="A title",
+    authors="Somebody",
+    year=2026,
+    link="https://example.org/honest",
+    formula="s_ij = q_i·k_j/√d − f(i − j)",
+    past="the same curve",
+    provenance="made for tests",
+    shift_invariant=True,
+)
 CURVES = {"root": lambda r: (1 + r).sqrt() - 1}
 
 
