@@ -71,7 +71,7 @@ class LocalPool:
     workers: int = field(default_factory=available_cores)
     device: str = "auto"
     checkpoint_every_s: float = CHECKPOINT_EVERY_S
-    stop_within_s: float = 1.5
+    stop_within_s: float = 10.0
     gpus: Sequence[str] = ()
     request: Callable[[Run], RunRequest] = RunRequest.of
     keep_weights: Collection[str] | None = None
@@ -192,7 +192,7 @@ class LocalPool:
         active = list(self.active)
         self.active.clear()
         for worker in active:
-            worker.process.terminate()
+            (worker.process.terminate if worker.run else worker.process.kill)()  # an idle one has nothing to save
         deadline = time.monotonic() + self.stop_within_s
         for worker in active:
             worker.process.join(max(0.0, deadline - time.monotonic()))
