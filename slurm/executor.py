@@ -84,7 +84,7 @@ class SlurmExecutor:
         """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
 
         Raises:
-            InputError: jobs in the queue train the suite as it was before its file was edited.
+            InputError: jobs in the queue train the suite as it was before its file was edited, or are as many as may be.
         """
         live, suite = {name for name, _ in queue.live}, queue.suite
         cluster = self.cluster.packed(suite.model.width)
@@ -99,8 +99,8 @@ class SlurmExecutor:
         if not todo:
             return todo, None
         most = max_array_size()
-        if cluster.max_jobs:
-            most = min(most, max(1, cluster.max_jobs - len(queue.live)))
+        if cluster.max_jobs and (most := min(most, cluster.max_jobs - len(queue.live))) < 1:
+            raise InputError(f"the queue has {plural(len(queue.live), 'job')} of max_jobs: {cluster.max_jobs}; run again later")
         shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device), most)
         encodings = dict.fromkeys(run.encoding for run in todo)
         shared = shared_trainings(encodings)

@@ -30,14 +30,17 @@ def submit(plan: Plan) -> str:
         InputError: SLURM does not answer, or refuses the jobs.
     """
     write_atomic(plan.folder / PLAN, plan.model_dump_json() + "\n")
-    for share in range(len(plan.shares)):
-        for run in plan.runs(share):
-            (run.folder(Path(plan.out)) / FAILURE).unlink(missing_ok=True)
+    files = [run.folder(Path(plan.out)) / FAILURE for share in range(len(plan.shares)) for run in plan.runs(share)]
+    reports = {file: file.read_bytes() for file in files if file.exists()}
+    for file in reports:
+        file.unlink(missing_ok=True)  # before a job can write its own
     command = "sbatch", "--parsable", *log_options(plan)
     try:
         return commands.run_command(*command, stdin=job_script(plan)).strip().split(";")[0]  # a federation adds a name
     except commands.NoAnswer:
         shutil.rmtree(plan.folder)
+        for file, report in reports.items():
+            write_atomic(file, report)
         raise
 
 

@@ -15,7 +15,7 @@ from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
 from tasks import Task
 
-CHANGES = {"test_at": [0.5, 1, 1.5, 2], "vary": None, "learning_rates": [], "blocks": []}
+CHANGES = {"test_at": [0.5, 1, 1.5, 2], "learning_rates": [], "blocks": []}
 """Changes of suite ``small`` for the checks: tests to 2 L."""
 TASK = "addition"
 """Its one task: its tokens have several roles."""

@@ -230,7 +230,7 @@ def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
             changes[section] = base[section] | changes[section]
     if not changes.keys() <= {"encodings", "seeds", "learning_rates"}:
         base |= {"learning_rates": [], "blocks": []}
-        changes |= {"name": f"{finding}-{key}".replace("_", "-"), "version": changes.get("version", 1), "vary": None}
+        changes |= {"name": f"{finding}-{key}".replace("_", "-"), "version": changes.get("version", 1)}
     return validated(Suite, base | changes, where)
 
 

@@ -19,7 +19,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from numbers import Integral, Real
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from pydantic import BaseModel
 
 from bench.files import NotWritten, write_atomic
 from bench.result import RESULT, Result, read_json, read_result, run_path
-from bench.suites.parts import MOST_SEED, Recipe
+from bench.suites.parts import MOST_SEED, Recipe, check_rate
 from bench.suites.suite import Suite
 from tasks import InputError, catalogue, find, source_sha256
 
@@ -86,9 +86,8 @@ class Run:
     """None if the suite has only that of its recipe."""
 
     def __str__(self) -> str:
-        condition = f"{self.suite.condition}: " if self.suite.condition else ""
         rate = "" if self.learning_rate is None else f" rate {self.learning_rate:g}"
-        return f"{condition}{self.task} {self.encoding} seed {self.seed}{rate}"
+        return f"{self.task} {self.encoding} seed {self.seed}{rate}"
 
     @property
     def key(self) -> RunKey:
@@ -238,8 +237,7 @@ def plan_runs(
     for seed in seeds or []:
         check_seed(seed)
     for rate in rates or ():
-        if not (isinstance(rate, Real) and 0 < rate < 1e9 and float(f"{rate:g}") == rate):  # folders name six digits
-            raise InputError(f"a learning rate must be a positive number of at most six digits, got {rate!r}")
+        check_rate(rate)
     return [
         Run(suite, task, encoding, seed, rate)
         for seed in dict.fromkeys(seeds or suite.seeds)

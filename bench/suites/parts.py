@@ -1,13 +1,13 @@
-"""The parts of a suite: model, recipe, task, block, and its conditions."""
+"""The parts of a suite: model, recipe, task and block."""
 
-import re
+from numbers import Real
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from tasks import catalogue
+from tasks import InputError, catalogue
 
-from .yaml_config import EncodingName, Section, Unique
+from .yaml_config import Section
 
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
@@ -21,6 +21,16 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 Precision = Literal["fp32 on cpu, bf16 autocast on cuda", "fp32"]
 """Of training and evaluation; ``fp32`` is the same on every device, without TF32."""
+
+
+def check_rate(rate: float) -> float:
+    """The learning rate; raises ``InputError`` unless folders of runs can name it, with six digits."""
+    if not (isinstance(rate, Real) and 0 < rate < 1e9 and float(f"{rate:g}") == rate):
+        raise InputError(f"a learning rate must be a positive number of at most six digits, got {rate!r}")
+    return rate
+
+
+Rate = Annotated[float, AfterValidator(check_rate)]
 Multiples = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
 """Test lengths as multiples of L."""
 
@@ -112,44 +122,3 @@ class Block(Section):
     train_length: Annotated[float, Field(gt=0, le=16)] = 1
     steps: Annotated[float, Field(gt=0, le=16)] = 1
     batch: Annotated[float, Field(gt=0, le=16)] = 1
-
-
-def factor(given: Any) -> str:
-    if not re.fullmatch(r"x[0-9]{1,9}(\.[0-9]+)?", str(given)):
-        raise ValueError(f"expected a factor such as x2, got {given!r:.40}")
-    return given
-
-
-Factors = Annotated[list[Annotated[str, BeforeValidator(factor)]], Field(max_length=20), Unique]
-
-
-class Conditions(Section):
-    """What conditions can change."""
-
-    learning_rate: Factors = []
-    steps: Factors = []
-    batch: Factors = []
-    weight_decay: Factors = []
-    train_length: Factors = []
-
-
-class Vary(Section):
-    """Conditions of a suite: the suite with one thing changed, to see whether the order of the encodings depends on it.
-
-    ::
-
-        vary:
-          encodings: [nope, t5, alibi, rope]
-          seeds: [0, 1, 2]
-          conditions:
-            learning_rate: [x0.5, x2]
-            steps: [x4]                  # the number of warm-up steps stays
-            train_length: [x2]           # test lengths follow, as multiples of L
-
-    Each condition applies to all tasks, with their own values where they have some, and is a suite of its own with a name such
-    as ``small-learning_rate-x2`` and a fingerprint of its own. It is not part of the fingerprint of the suite that it varies.
-    """
-
-    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000), Unique]
-    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000), Unique]
-    conditions: Conditions

@@ -1,7 +1,4 @@
-"""Suites: the specification of a benchmark in YAML, and its fingerprint, a hash of everything that can change a number.
-
-A suite can be varied: ``vary`` describes its conditions, which are suites too.
-"""
+"""Suites: the specification of a benchmark in YAML, and its fingerprint, a hash of everything that can change a number."""
 
 import hashlib
 import json
@@ -17,10 +14,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 import tasks as generators
-from bench.plugins.references import absolute, references_in
+from bench.plugins.references import absolute, parts, references_in
 from tasks import Examples, Task, unknown
 
-from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec, Vary
+from .parts import MOST_BYTES, Block, Count, ModelSpec, Multiples, Rate, Recipe, Seed, Size, TaskSpec
 from .yaml_config import EncodingName, Section, Unique, read_yaml, unique, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
@@ -45,19 +42,14 @@ class Suite(Section):
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
     score: Literal["exact", "exact+token", "bits"] = "exact"
     """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
-    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Unique] = []
+    learning_rates: Annotated[list[Rate], Unique] = []
     """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
     blocks: list[Block] = []
     """Seed s has block s mod the number of blocks, so every encoding meets the same ones. Empty: all seeds are alike."""
-    vary: Vary | None = None
-    condition: str = ""
-    """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
         unique([f"task {spec.task}" for spec in self.tasks])
-        if self.learning_rates and self.vary and self.vary.conditions.learning_rate:
-            raise ValueError("vary.conditions.learning_rate changes nothing where learning_rates are swept; remove one")
         for spec in self.tasks:
             tokens = self.recipe_for(spec.task).batch * spec.train_length // 2  # at the least
             if (needed := self.model.step_bytes(tokens)) > MOST_BYTES:
@@ -125,28 +117,6 @@ class Suite(Section):
         """Hash of all test examples of a task."""
         return generators.content_hash(self.test_sets(task, test_seed).values())
 
-    @cached_property
-    def conditions(self) -> dict[str, "Suite"]:
-        """Condition, such as ``learning_rate-x2`` → its suite.
-
-        Raises:
-            InputError: a condition that is no valid suite.
-        """
-        if not self.vary:
-            return {}
-        found = {}
-        for field, factors in self.vary.conditions:
-            for factor in factors:
-                content, condition = self.model_dump(), f"{field}-{factor}"
-                for section in (content["recipe"], *content["tasks"], *(task["recipe"] for task in content["tasks"])):
-                    if field in section:
-                        product = section[field] * float(factor[1:])
-                        section[field] = product if field in ("learning_rate", "weight_decay") else round(product)
-                content |= {"name": f"{self.name}-{condition}", "about": f"Suite {self.name} with {field} {factor}."}
-                content |= {"encodings": self.vary.encodings, "seeds": self.vary.seeds, "vary": None, "condition": condition}
-                found[condition] = validated(Suite, content, f"suite {content['name']}")
-        return found
-
     def at(self, seed: int, learning_rate: float | None) -> "Suite":
         """The suite with the recipe and the lengths of one seed's block and of one learning rate."""
         return self._at(seed % len(self.blocks) if self.blocks else 0, learning_rate)
@@ -170,7 +140,7 @@ class Suite(Section):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
-        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition", "learning_rates"})
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "learning_rates"})
         for field, before in {"score": "exact+token", "blocks": []}.items():  # suites from before these fields keep theirs
             if content[field] == before:
                 del content[field]
@@ -188,55 +158,38 @@ def shipped() -> dict[str, Path]:
     return yaml_files("bench", "suites")
 
 
-def is_shipped(name: str) -> bool:
-    """Whether it is the name of a suite included in the package, or of a condition of one."""
-    base, condition = split_condition(name)
-    return base in shipped() and (not condition or condition in load_suite(base).conditions)
-
-
-def split_condition(name: str) -> tuple[str, str]:
-    """Name or path of a suite that exists, and a condition of it: ``own-steps-x4.yaml`` → ``own.yaml``, ``steps-x4``; the name
-    and an empty string if there is no such suite."""
-    known, end = shipped(), next((end for end in (".yaml", ".yml") if name.endswith(end)), "")
-    stem = name.removesuffix(end)
-    if name not in known and not (end and os.path.isfile(name)):  # Path.is_file raises an error if the name is too long
-        for place in [match.start() for match in re.finditer("-(?=.)", stem)][::-1]:  # of two such suites, the longer name
-            base = stem[:place] + end
-            if base in known or (end and os.path.isfile(base)):
-                return base, stem[place + 1 :]
-    return name, ""
-
-
 def load_suite(name: str) -> Suite:
     """Load a shipped suite by name, or a YAML file by path; paths of encodings and tasks in it are relative to the file.
 
-    A condition's name follows that of its suite: ``small-steps-x4``, ``folder/own-steps-x4.yaml``. ``quick+my_task.py`` is
-    suite ``quick`` with this task in place of its own; ``quick+my_task.py+copying`` has two.
+    ``quick+my_task.py`` is suite ``quick`` with this task in place of its own; ``quick+my_task.py+copying`` has two.
 
     Raises:
         InputError: no such suite, not YAML, or not a valid suite.
     """
     start, own = name, list[str]()
-    while (cut := start.rpartition("+"))[0] and (cut[2].partition("(")[0].isidentifier() or references_in(cut[2])):
-        start, own = cut[0], [absolute(cut[2], Path()), *own]
+    while (cut := split_task(start))[1]:
+        start, own = cut[0], [absolute(cut[1], Path()), *own]
     if own:
         return with_tasks(load_suite(start), own)
-    base, condition = split_condition(name)
-    if condition and (conditions := load_suite(base).conditions):
-        if condition not in conditions:
-            raise unknown(f"condition of suite {base}", condition, conditions)
-        return conditions[condition]
     path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
-    for section in (content, content.get("vary")):
-        if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
-            section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
+    if isinstance(names := content.get("encodings"), list):
+        content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
     for spec in specs if isinstance(specs := content.get("tasks"), list) else ():
         if isinstance(spec, dict) and isinstance(given := spec.get("task"), str):
             spec["task"] = absolute(given, path.parent)
-    suite = validated(Suite, content, f"suite {path.name}")
-    _ = suite.conditions  # reports invalid ones now
-    return suite
+    return validated(Suite, content, f"suite {path.name}")
+
+
+def split_task(name: str) -> tuple[str, str]:
+    """``quick+a.py+b.py`` → ``quick+a.py``, ``b.py``, which is empty if no task is added. Paths of files may contain ``+``."""
+    if os.path.isfile(name) or os.path.isfile(parts(name)[0]):
+        return name, ""
+    ends = [name[match.end() :] for match in re.finditer(r"(?<=.)\+", name)]
+    tasks = [end for end in ends if end.partition("(")[0].isidentifier() or references_in(end)]
+    usable = [end for end in tasks if all(os.path.isfile(parts(file)[0]) for file in references_in(end))]
+    task = (usable[-1:] or tasks[:1] or [""])[0]
+    return name.removesuffix(f"+{task}"), task
 
 
 def with_tasks(suite: Suite, tasks: Sequence[str]) -> Suite:
@@ -245,7 +198,7 @@ def with_tasks(suite: Suite, tasks: Sequence[str]) -> Suite:
     known, length = {spec.task: spec for spec in suite.tasks}, suite.tasks[0].train_length
     made = [validated(TaskSpec, known.get(task, {"task": task, "train_length": length}), f"task {task}") for task in tasks]
     name = "-".join([suite.name, *(spec.task for spec in made)])
-    changes = {"name": name, "about": f"Suite {suite.name} with other tasks.", "vary": None}
+    changes = {"name": name, "about": f"Suite {suite.name} with other tasks."}
     return validated(Suite, suite.model_dump() | changes | {"tasks": [spec.model_dump() for spec in made]}, f"suite {name}")
 
 

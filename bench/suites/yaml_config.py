@@ -49,7 +49,7 @@ Unique = AfterValidator(unique)
 def yaml_files(package: str, folder: str) -> dict[str, Path]:
     """Name → path of the YAML files in a folder of a package."""
     root = Path(str(resources.files(package) / folder))
-    return {path.stem: path for path in sorted(root.glob("*.yaml"))}
+    return {path.stem: path for path in sorted(root.glob("*.yaml"), key=lambda path: path.stem)}
 
 
 def is_path(name: str) -> bool:

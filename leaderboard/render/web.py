@@ -130,8 +130,9 @@ def recipes(board: Board, store: Path | None) -> Iterator[tuple[str, pd.DataFram
         yield f"learning rate {rate:g}", runs, True
     if store:
         for name in (one for one in published_suites(store) if one.startswith(f"{board.suite}-")):
-            runs = newest_runs(read_published(store, name))
-            if runs["suite_version"].iloc[0] == board.version:
+            if not len(runs := read_published(store, name)) or set(runs["variant"]) != set(board.runs["variant"]):
+                continue  # of another corpus
+            if (runs := newest_runs(runs))["suite_version"].iloc[0] == board.version:
                 yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
 
 

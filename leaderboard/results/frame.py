@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from bench.result import RESULT, RUN_FOLDER, Damaged, Result, parse_result, read_result, unless_damaged
-from bench.suites.suite import is_shipped, load_suite, shipped
+from bench.suites.suite import load_suite, shipped
 from tasks import InputError, unknown
 
 from .columns import BY_LENGTH, RUN
@@ -154,7 +154,7 @@ def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = 
     if text.endswith((".yaml", ".yml")) or "+" in text:
         return load_suite(text).name
     have = known_suites(out, board)
-    if text not in have and not is_shipped(text):
+    if text not in have and text not in shipped():
         raise unknown("suite", text, [*have, *shipped()])
     return text
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bench.measure import Card
 from bench.result import RESULT, Result, read_records
-from bench.suites.suite import is_shipped, load_suite
+from bench.suites.suite import load_suite, shipped
 from tasks import InputError, catalogue, unknown
 
 from .columns import COSTS
@@ -63,7 +63,7 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     for encoding in encodings or ():
         if encoding not in have:
             raise unknown(f"encoding with results of suite {suite}", encoding, have)
-    seeds = load_suite(suite).seeds if is_shipped(suite) else {run.seed for run in found.values()}
+    seeds = load_suite(suite).seeds if suite in shipped() else {run.seed for run in found.values()}
     found = {key: run for key, run in found.items() if (not encodings or key[0] in encodings) and run.seed in seeds}
     for key, run in found.items():
         name, path = run.encoding.name, out / run.path / RESULT

@@ -72,11 +72,14 @@ class Attention(nn.Module):
 
     @torch.no_grad()
     def score_mod(self, count: int, device: str | torch.device = "cpu") -> Callable[..., Tensor]:
-        """The bias of ``count`` tokens and the causal mask, for ``torch.nn.attention.flex_attention``; with the weights of now.
+        """The bias of ``count`` tokens and the causal mask, for ``torch.nn.attention.flex_attention``, with the weights of now.
 
         Raises:
-            InputError: the encoding does more than adding a bias that depends on positions alone.
+            InputError: the module is in training, for which the bias has no gradient; or the encoding does more than adding a
+                bias that depends on positions alone.
         """
+        if self.training and any(parameter.requires_grad for parameter in self.parameters()):
+            raise InputError("score_mod is for evaluation, and trains no bias: call eval() before it, or forward to train")
         at = At(max(self.setup.longest_tokens, count), self.encoding.stage is not None)
         q = torch.ones(1, self.setup.heads, count, self.setup.head_width, device=device)
         one, other = (hooks(self.with_noise().encoding, x, x, at=at).bias for x in (q, -2 * q.cumsum(2)))

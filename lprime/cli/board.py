@@ -33,10 +33,10 @@ def board(
     from rich.console import Console
 
     from bench.runs.run import Run
-    from bench.suites.suite import is_shipped, load_suite
+    from bench.suites.suite import load_suite, shipped
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.render.terminal import board_dict, print_board
-    from leaderboard.results.frame import known_suites, suite_name
+    from leaderboard.results.frame import known_suites, read_local, suite_name
     from tasks import InputError
 
     folder, published = published_folder(to), published or to != PUBLISHED
@@ -44,9 +44,9 @@ def board(
     if published:
         own = out if html is None else None
         boards = [joint_board(name, own, folder)] if name else list(Published(folder).boards.values())
-    elif names := [name] if name else known_suites(out, None):
+    elif names := [name] if name else [one for one in known_suites(out, None) if len(read_local(out, one))]:
         boards = [local_board(one, out) for one in names]
-        if suite and (is_shipped(suite) or suite != name):
+        if suite and (suite in shipped() or suite != name):
             loaded, kinds = load_suite(suite), boards[0].all_runs.drop_duplicates(["task", "train_length"])
             for task, encoding, seed, rate in kinds[["task", "encoding", "seed", "learning_rate"]].itertuples(index=False):
                 found = Run(loaded, task, encoding, seed, rate if rate > 0 else None).standing(out)
@@ -63,7 +63,7 @@ def board(
         print_json([board_dict(one) for one in boards])
     else:
         for one in boards:
-            print_board(one, suite_command("status", one.suite, out), Console())
+            print_board(one, suite_command("status", suite or one.suite, out), Console())
 
 
 def compare(

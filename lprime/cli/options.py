@@ -89,10 +89,10 @@ def command_line(*words: object) -> str:
 
 def suite_command(command: str, suite: str, out: Path) -> str:
     """A command about a suite, by its name or path; the default folder of the runs is not in it."""
-    from bench.suites.suite import is_shipped
+    from bench.suites.suite import shipped
     from bench.suites.yaml_config import is_path
 
-    suite = suite if is_shipped(suite) or is_path(suite) or "+" in suite else f"{suite}.yaml"
+    suite = suite if suite in shipped() or is_path(suite) or "+" in suite else f"{suite}.yaml"
     return command_line(command, suite, *([] if out == Path("runs") else ["--out", out]))
 
 

@@ -64,6 +64,8 @@ def run(
     suite, task = holding(suite, task or [])
     loaded = load_suite(suite)
     if sealed:
+        if device or keep_weights:
+            raise InputError("--sealed tests on the CPU and keeps no weights; leave --device and --keep-weights out")
         names, code = sealed_submission(encoding, out)
     else:
         names = try_encodings(encoding or loaded.encodings)

@@ -19,7 +19,7 @@ COLUMNS = {
     "suites": ("name", "version", "about"),
 }
 """Kind → columns of its list."""
-WIDTH = 52
+WIDTH = 47
 """Of the last column, so that a list fits 80 columns."""
 
 
@@ -116,12 +116,12 @@ def describe_task(cls, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
-    """A suite or one of its conditions, as plain data."""
-    fields = suite.model_dump(mode="json", exclude={"name", "vary", "condition", "tasks"})
+    """A suite as plain data."""
+    fields = suite.model_dump(mode="json", exclude={"name", "tasks"})
     tasks = {one.task: f"{one.variant}, L {one.train_length}, L′ {suite.longest(one.task)}" for one in suite.tasks}
     own = {f"recipe of {one.task}": dict(one.recipe) for one in suite.tasks if one.recipe}
     about = {"name": suite.name, "kind": "suite", "fingerprint": suite.fingerprint, "tasks": tasks}
-    return about | fields | own | {"conditions": list(suite.conditions)}
+    return about | fields | own
 
 
 def describe_encoding(cls, whole: bool = True) -> dict[str, Any]:
@@ -156,13 +156,13 @@ def find(name: str) -> list[dict[str, Any]]:
     """
     from bench.plugins.references import references_in
     from bench.plugins.registry import entry_points, get_encoding, get_task, is_task
-    from bench.suites.suite import load_suite, split_condition
+    from bench.suites.suite import load_suite, split_task
     from tasks import Task, unknown
 
-    with_task = "+" in name.partition("(")[0]
+    with_task = bool(split_task(name)[1])
     if not with_task and ("(" in name or references_in(name) or name in entry_points() | entry_points(Task)):
         return [describe_task(*get_task(name)) if is_task(name) else describe_encoding(get_encoding(name))]
-    if with_task or name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
+    if with_task or name.endswith((".yaml", ".yml")):
         return [describe_suite(load_suite(name))]
     known = [catalogue(kind) for kind in COLUMNS]
     found = [own[name]() for own in known if name in own]

@@ -100,13 +100,15 @@ def test_positions_may_be_given():
 def test_a_score_mod_is_for_biases_of_positions_alone():
     def has(name: str) -> bool:
         try:
-            return bool(lprime.attention(name, heads=2, head_width=8, train_length=8).score_mod(8))
+            return bool(lprime.attention(name, heads=2, head_width=8, train_length=8).eval().score_mod(8))
         except InputError as error:
             assert "is not a bias that depends on positions alone" in str(error)
             return False
 
     assert all(map(has, ("alibi", "t5", "kerple_log", "fire", "sandwich", "sink(nope)")))
     assert not any(map(has, ("rope", "cope", "nope", "shaw", "dape(alibi)", "logn(hard_alibi)", "window(rope)")))
+    with pytest.raises(InputError, match="trains no bias"):
+        lprime.attention("t5", heads=2, head_width=8, train_length=8).score_mod(8)
 
 
 def test_hooks_by_hand():

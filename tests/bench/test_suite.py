@@ -1,16 +1,15 @@
-"""Suites and their conditions: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
+"""Suites: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
 
 import copy
 import json
 import math
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT, suite_dict
 
-from bench.suites.suite import Suite, is_shipped, load_suite, shipped, validated
+from bench.suites.suite import Suite, load_suite, shipped, split_task, validated
 from bench.suites.yaml_config import read_yaml
 from tasks import InputError
 
@@ -24,8 +23,7 @@ def test_shipped_suites_are_complete(name):
     suite = load_suite(name)
     assert suite.name == name
     ranked = {"copying", "addition", "parity", "key_retrieval", "sorting"}
-    only = {name: {"text"} for name in ("text", "text-python", "text-medium", "text-standard")}
-    assert {t.task for t in suite.tasks} == only.get(name, ranked)
+    assert {t.task for t in suite.tasks} == ({"text"} if name.startswith("text") else ranked)
     for spec in suite.tasks:
         lengths = suite.test_lengths(spec.task)
         assert spec.train_length in lengths, "L itself is tested"
@@ -146,7 +144,8 @@ def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
 
 
 def test_shipped_suites_keep_the_fingerprints_of_their_results():
-    expected = {"small": "c3958388dc00f09e", "text": "08a6d60bf0f36f87"}
+    expected = {"small": "c3958388dc00f09e", "text": "08a6d60bf0f36f87", "small-steps-x2": "99273ab0f67a9f03"}
+    expected |= {"text-train_length-x2": "e88df2e0e1d185e0", "text-train_length-x4": "9083e9f382d67406"}
     assert {name: load_suite(name).fingerprint for name in expected} == expected
     for name in shipped():
         for path in (ROOT / "leaderboard/published/results" / name).glob("nope.jsonl"):
@@ -161,79 +160,17 @@ def test_score_and_learning_rates():
     assert (plain.score, plain.learning_rates) == ("exact", [])
     assert swept.fingerprint == plain.fingerprint, "which rates run is no part of it"
     assert validated(Suite, suite_dict(score="exact+token"), "suite").fingerprint != plain.fingerprint
+    with pytest.raises(InputError, match=r"learning_rates.0: a learning rate must .* at most six digits, got 0.0012345678"):
+        validated(Suite, content | {"learning_rates": [0.0012345678]}, "suite")
 
 
-# --- conditions
-
-
-TASKS = [COPYING | {"recipe": {"steps": 50, "weight_decay": 1}}, {"task": "parity", "variant": "answer", "train_length": 6}]
-
-
-def vary(**conditions):
-    return {"encodings": ["nope", "rope"], "seeds": [0, 3], "conditions": conditions}
-
-
-def differences(one, other, path=""):
-    """The leaves in which two nested contents differ: path → values."""
-    if isinstance(one, dict):
-        keys = one.keys() | other.keys()
-        return {k: v for key in keys for k, v in differences(one.get(key), other.get(key), f"{path}.{key}").items()}
-    if isinstance(one, list) and one and isinstance(one[0], dict):
-        pairs = enumerate(zip(one, other, strict=True))
-        return {k: v for i, pair in pairs for k, v in differences(*pair, f"{path}.{i}").items()}
-    return {} if one == other else {path: (one, other)}
-
-
-@pytest.mark.parametrize(
-    ("field", "factor", "changed"),
-    [
-        ("learning_rate", "x0.5", {".recipe.learning_rate": (0.002, 0.001)}),
-        ("steps", "x4", {".recipe.steps": (40, 160), ".tasks.0.recipe.steps": (50, 200)}),
-        ("weight_decay", "x0.5", {".recipe.weight_decay": (0.1, 0.05), ".tasks.0.recipe.weight_decay": (1, 0.5)}),
-        ("train_length", "x2", {".tasks.0.train_length": (4, 8), ".tasks.1.train_length": (6, 12)}),
-    ],
-)
-def test_a_condition_changes_one_thing_for_all_tasks(field, factor, changed):
-    base, without = make(tasks=TASKS, vary=vary(**{field: [factor]})), make(tasks=TASKS)
-    ((condition, suite),) = base.conditions.items()
-    assert condition == f"{field}-{factor}" == suite.condition
-    assert suite.name == f"tiny-{condition}"
-    assert (suite.encodings, suite.seeds, suite.vary) == (["nope", "rope"], [0, 3], None)
-    about = {"name", "condition", "about", "encodings", "seeds", "vary"}
-    assert differences(base.model_dump(exclude=about), suite.model_dump(exclude=about)) == changed
-    assert suite.fingerprint != base.fingerprint == without.fingerprint
-    assert Suite.model_validate_json(suite.model_dump_json()).fingerprint == suite.fingerprint, "as workers get it"
-
-
-def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
-    path = tmp_path / "my-own.yaml"
-    path.write_text(yaml.safe_dump(suite_dict(vary=vary(steps=["x2"], weight_decay=["x2"]))))
-    (tmp_path / "my.yaml").write_text(path.read_text())
-    suite = load_suite(str(tmp_path / "my-own-steps-x2.yaml"))
-    assert (suite.name, suite.recipe.steps) == ("tiny-steps-x2", 80)
-    with pytest.raises(InputError, match=r"unknown condition of suite .*my-own.yaml 'step-x2'; did you mean 'steps-x2'\?$"):
-        load_suite(str(tmp_path / "my-own-step-x2.yaml"))
-    assert [one.name for one in load_suite(str(path)).conditions.values()] == ["tiny-steps-x2", "tiny-weight_decay-x2"]
-    assert is_shipped("small-steps-x2") and not is_shipped("small-")
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        (vary(learning_rat=["x2"]), r"vary.conditions: unknown key 'learning_rat'; did you mean 'learning_rate'\?"),
-        (vary(learning_rate=["x2"]), r"learning_rate changes nothing where learning_rates are swept; remove one$"),
-        (vary(steps=["x0"]), r"suite tiny-steps-x0: recipe.steps: Input should be greater than or equal to 1, got 0$"),
-        (vary(steps=["2x"]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got '2x'$"),
-        (vary(steps=[100]), r"yaml: vary.conditions.steps.0: expected a factor such as x2, got 100$"),
-        (vary(steps=["x2"]) | {"seed": [1]}, r"vary: unknown key 'seed'; did you mean 'seeds'\?"),
-    ],
-)
-def test_bad_conditions_are_reported_on_one_line(tmp_path, section, message):
-    path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(suite_dict(vary=section, learning_rates=[0.001])))
-    with pytest.raises(InputError, match=message) as error:
-        load_suite(str(path))
-    assert "\n" not in str(error.value)
+def test_paths_of_tasks_may_contain_the_plus_that_adds_them(tmp_path):
+    (tmp_path / "c++").mkdir()
+    (there := tmp_path / "c++" / "a+b.py").touch()
+    assert split_task(f"quick+{there}:Reversal") == ("quick", f"{there}:Reversal")
+    assert split_task(f"quick+{there}(depth=2)+copying") == (f"quick+{there}(depth=2)", "copying")
+    assert split_task(str(there)) == (str(there), ""), "a file"
+    assert split_task(f"quick+{tmp_path}/c++/none.py") == ("quick", f"{tmp_path}/c++/none.py"), "is then reported"
 
 
 PLAIN = r"[0-9]{1,3}(:[0-5]?[0-9]){1,2}|0[0-9]{1,4}|[0-9]{1,3}_[0-9]+|0x[0-9a-f]+|0o?[0-7]+|(?i:yes|no|on|off)|\d{4}-\d\d-\d\d"

@@ -1,5 +1,6 @@
 """``lprime compare`` and ``lprime export``, with valid and invalid arguments."""
 
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -21,11 +22,12 @@ def place(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
+@pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv", "board"])
 def test_a_damaged_result_is_named_and_skipped(place, command):
     path = place / "runs/tiny/sorting/nope/seed-1/result.json"
     path.unlink()
     path.mkdir()  # as unreadable as a file of another user
+    shutil.copytree(path, place / "runs/other/sorting/nope/seed-1/result.json")  # nothing else of this suite
     code, out, err = run_command(*command.split())
     assert code == 1 and out and "seed-1/result.json: Is a directory; skipped\n" in err
 

@@ -126,5 +126,6 @@ def test_sealed_runs_of_a_submission_are_recorded_as_sealed(folder, tmp_path):
 
 
 def test_the_commands_refuse_what_is_no_submission(tmp_path):
+    assert "leave --device and --keep-weights out" in lprime("run", "quick", "--sealed", "--keep-weights").stderr
     done = lprime("run", "quick", "--sealed", "--encoding", "rope", cwd=tmp_path)
     assert done.returncode == 2 and "--sealed runs one submission; expected --encoding FOLDER" in done.stderr

@@ -57,11 +57,12 @@ def test_a_launch_finds_the_jobs_of_a_killed_launcher_and_forgets_earlier_failur
     assert len(site.scripts) == 1 and array == "9" and not runs[2].failure(tmp_path)
 
 
-def test_a_refused_submission_leaves_no_plan(tmp_path, site):
-    site.refusal = "a limit of the site is reached"
+def test_a_refused_submission_leaves_no_plan_and_all_reports(tmp_path, site):
+    site.refusal, runs = "a limit of the site is reached", plan_runs(SUITE)
+    runs[0].fail(tmp_path, "an error")
     with pytest.raises(InputError, match="a limit"):
-        launched(tmp_path, plan_runs(SUITE))
-    assert not read_plans(tmp_path, SUITE.name)
+        launched(tmp_path, runs)
+    assert not read_plans(tmp_path, SUITE.name) and runs[0].failure(tmp_path)
 
 
 def test_a_damaged_plan_is_named_and_skipped(tmp_path, site):
@@ -80,6 +81,8 @@ def test_as_many_jobs_as_are_allowed(tmp_path, site, monkeypatch):
     site.queue(first)
     second, _ = launched(tmp_path, plan_runs(SUITE), cluster(runs_per_job=1, max_jobs=6))
     assert [len(share) for share in second.shares] == [2, 2]
+    with pytest.raises(InputError, match=r"the queue has 4 jobs of max_jobs: 4; run again later$"):
+        launched(tmp_path, plan_runs(SUITE), cluster(runs_per_job=1, max_jobs=4))
     monkeypatch.setattr(commands, "try_command", lambda *command: "MaxJobCount = 9\nMaxArraySize = 3\n")
     third, _ = launched(tmp_path, plan_runs(SUITE, seeds=[5, 6]), cluster(runs_per_job=1))
     assert len(third.shares) == 3
