@@ -65,7 +65,7 @@ def unusual_lines(sources: Mapping[str, bytes]) -> Iterator[str]:
         if (numbers := len(re.findall(r"\b\d", text))) > MANY_NUMBERS:
             yield f"{path}: {numbers:,} numbers"
         yield from (f"{path}: imports {name}" for name in imported(text) if not USUAL.match(name))
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
             if len(line) > LONG_LINE:
                 yield f"{path}, line {number}: {len(line)} characters"
             if character := invisible_character(line, allowed="\t"):

@@ -1,37 +1,9 @@
-"""A published finding: its claim, what is run to test it, and what must be seen. Read from ``bench/findings/<name>.yaml``.
-
-::
-
-    claim: NoPE copies further past L than RoPE.
-    source:
-      paper: Kazemnejad et al. 2023, The Impact of Positional Encoding on Length Generalization in Transformers
-      link: https://arxiv.org/abs/2305.19466
-      where: results/classic.jsonl of their repository, exact match at 21 to 40
-      setting: a decoder of 110 M parameters, L 20, tested to 40
-      numbers: {nope: 0.305, rope: 0.011}
-    differences: [three layers of width 64, L 16]
-    minutes: 10                                  # of one core, for all its runs
-    suites:                                      # what is run: parts of these suites
-      copying:
-        base: small                              # what is not given here is that of this suite
-        encodings: [nope, rope]
-        seeds: [0, 1, 2]
-        tasks: [{task: copying, variant: repeat, train_length: 16}]
-    measures:
-      past: {score: exact, past: 1, to: 2}
-    unit: exact match, mean over 1 < l ≤ 2 L
-    expect:
-      - {more: [nope], than: [rope], by: 0.05}
-    tolerance: 0.2
-    plan:                                        # what was known before the runs
-      of: seeds 100 and 101
-      numbers: {nope: [0.31, 0.28], rope: [0.02, 0.03]}
-      power: 0.99                                # of the test, if the published numbers hold here
+"""A published finding: its claim, what is run to test it, and what must be seen. Read from ``bench/findings/<name>.yaml``, such
+as ``copying_past_l.yaml``.
 
 Labels of numbers are encodings, with the key of the suite before them (``copying/nope``) if there are several suites, and the
-key of the measure before that if there are several. A measure may also be a number that ``lprime probe`` measures::
-
-      input: {probe: position, quantity: error, length: train, layers: [0], over: {quantity: chance, length: train}}
+key of the measure before that if there are several. A measure may also be a number that ``lprime probe`` measures, as in
+``position_by_layer.yaml``.
 """
 
 import hashlib

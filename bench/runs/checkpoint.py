@@ -48,28 +48,6 @@ def save_checkpoint(
     write_atomic(folder / name, save(tensors, metadata))
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState] | None:
-    """The tensors, identity and training state of a file; None if there is none, or it is damaged.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        identity, text = metadata["identity"], metadata["state"]
-        if metadata["digest"] != checksum(tensors, identity, text):
-            return None
-        state = TrainingState(**json.loads(text))
-        state.loss = [(step, loss) for step, loss in state.loss]
-    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
-        return None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    return tensors, identity, state
-
-
 def load_checkpoint(
     folder: Path, model: Decoder, optimizer: AdamW, identity: str, name: str = CHECKPOINT, from_anywhere: bool = False
 ) -> TrainingState | None:
@@ -86,9 +64,19 @@ def load_checkpoint(
         InputError: the file cannot be read, or holds the weights of a finished run that was trained otherwise.
     """
     path = folder / name
-    if not (content := read_checkpoint(path)):
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        found, text = metadata["identity"], metadata["state"]
+        if metadata["digest"] != checksum(tensors, found, text):
+            return None
+        state = TrainingState(**json.loads(text))
+        state.loss = [(step, loss) for step, loss in state.loss]
+    except (FileNotFoundError, SafetensorError, KeyError, TypeError, ValueError):
         return None
-    tensors, found, state = content
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
     if from_anywhere and json.loads(found)[:-2] == json.loads(identity)[:-2]:
         found = identity
     if found != identity and name == WEIGHTS and (folder / RESULT).exists():

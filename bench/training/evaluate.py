@@ -53,7 +53,7 @@ def evaluate(
         right, loss, first_wrong = 0, 0.0, np.zeros(TENTHS, np.int64)
         per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
         announced = announced_length(model, task, length)
-        for start, part in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
+        for start, part in evaluation_batches(examples, TOKEN_BUDGET.get(device.type, TOKEN_BUDGET["cpu"]), per_draw):
             before_batch()
             batch = as_batch(part).to(device)
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)
@@ -62,7 +62,7 @@ def evaluate(
             hits = (logits.argmax(-1) == batch.targets).cpu().numpy()
             first_wrong += first_wrong_tenths(hits, batch.example_of.numpy())
             right += int(hits.sum())
-            loss += float(losses.double().sum())
+            loss += float(losses.cpu().double().sum())  # mps has no float64
         scores.append(length_score(task, length, examples, right, loss, first_wrong))
     return scores
 

@@ -152,7 +152,7 @@ def task_page(board: Board, task: str) -> str:
     variant, known = runs["variant"].iloc[0], tasks.catalogue().get(task)
     rows = board.rows[board.rows[f"score.{task}"].notna()].sort_values(f"score.{task}", ascending=False, kind="stable")
     columns = {column.key: column for column in columns_of([task])}
-    titles = {"score": "score", "low": "95\u00a0%", "limit": "half right to × L", "within": "within L"}
+    titles = {"score": "score", "low": "95\u00a0%", "limit": "half right up to × L", "within": "within L"}
     own = [columns[f"{kind}.{task}"]._replace(title=title) for kind, title in titles.items()]
     return render(
         "task.md.j2",

@@ -18,7 +18,7 @@ def board(
         Path | None, typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: an interactive page.")
     ] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="The published board, with your runs marked (local); --html leaves them out.")
+        bool, typer.Option("--published", help="The published board; with SUITE and no --html also your runs, as (local).")
     ] = False,
     to: Board = PUBLISHED,
     as_json: Json = False,

@@ -35,8 +35,8 @@ def probe(
 ) -> int:
     """Measure what trained models of a suite's first seed, or of other seeds, do inside; train those that are missing.
 
-    Numbers are files next to the runs' own, probe-<name>.json. `lprime export --probes` writes them as one table. Those that
-    exist are not measured again. To train on a cluster: `lprime run SUITE --keep-weights --on FILE`.
+    Numbers are files next to the runs' own, probe-<name>.json. `lprime export --probes --to FILE` writes them as one table.
+    Those that exist are not measured again. To train on a cluster: `lprime run SUITE --keep-weights --on FILE`.
     """
     from bench.probe.measure import PROBES, measure_runs
     from bench.runs.run import plan_runs
@@ -59,7 +59,7 @@ def probe(
     else:
         for note in sorted({f"{record.encoding}, {record.probe}: {record.note}" for record in records if record.note}):
             print(note)
-        print(f"{len(records):,} records of probes under {out / suite.name}; `lprime export --probes` writes their numbers")
+        print(f"{len(records):,} records of probes under {out / suite.name}; for a table: `lprime export --probes --to FILE`")
     return int(bool(ended.failed or ended.locked))
 
 
