@@ -85,6 +85,7 @@ function liveCell(own, key) {
     score: () => [short(own.score, 3), own.score],
     rank_low: () => [own.low === null ? "–" : own.low === own.high ? `${own.low}` : `${own.low}–${own.high}`, own.low ?? ""],
     p_first: () => [short(own.first), own.first ?? ""],
+    weighted_low: () => ["–", ""],
     rate_low: () => (own.band ? [`${short(own.band[0])}–${short(own.band[1])}`, own.band[0]] : ["–", ""]),
     low: () => (own.from === null ? ["–", ""] : [`${short(own.from)}–${short(own.to)}`, own.from]),
   };
