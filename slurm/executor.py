@@ -121,6 +121,7 @@ def follow(runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) ->
     running, lost_since = dict.fromkeys(runs), dict[Run, float]()
     queue, said = None, ""
     while running:
+        began = time.monotonic()
         try:
             if queue is None or time.monotonic() - queue.asked > ASK_SLURM_EVERY_S:
                 queue = Queue.read(out, runs[0].suite)
@@ -134,7 +135,8 @@ def follow(runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) ->
             if said != (said := str(error)):
                 say(f"{said}; jobs and this command continue")
         if running:
-            time.sleep(ASK_SLURM_EVERY_S if said else POLL_EVERY_S)
+            took = time.monotonic() - began  # reading the files of thousands of runs loads the shared folder
+            time.sleep(ASK_SLURM_EVERY_S if said else max(POLL_EVERY_S, 5 * took))
 
 
 def event_of(run: Run, queue: Queue, out: Path, lost_since: dict[Run, float]) -> Event | None:
