@@ -109,7 +109,7 @@ def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):
     scores = [float(row["score"]) for row in rows]
     assert len(rows) == 4 and scores == sorted(scores, reverse=True)
     assert "`abacus`" in text.split("## Uses what tokens mean")[1]
-    assert rows[0]["half right to × L"] == "≥2.0" and rows[0]["within L"] == "1.00"
+    assert rows[0]["half right up to × L"] == "≥2.0" and rows[0]["within L"] == "1.00"
 
 
 VERDICTS = {
