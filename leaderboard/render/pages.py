@@ -1,6 +1,7 @@
 """The markdown pages of the published board, from templates. Each function gathers what a template shows."""
 
 import json
+import math
 import re
 import sys
 from functools import cache
@@ -45,7 +46,7 @@ def environment() -> jinja2.Environment:
     found.filters |= {"md": markdown, "code": code, "page": page_name, "signs": signs, "link": safe_link}
     found.globals |= {"strong": "**", "name": code}  # of the verdict, which a terminal shows otherwise
     found.filters["key"] = lambda text: re.sub("[^A-Za-z0-9_]", "", text)
-    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number}
+    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number, "log2": math.log2}
     return found
 
 

@@ -7,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from bench.findings.finding import OUTCOMES, Finding, Outcome, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
 from bench.result import read_records
-from bench.suites.suite import load_suite
+from bench.suites.suite import Suite, load_suite
 from leaderboard.results.facts import fact
 from leaderboard.results.frame import nothing_published, published_suites, read_local, read_published, together
 from leaderboard.results.store import relative_costs
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 MAIN, TEXT, CORPORA = "small", "text", ("text", "text-python")
 """The suite of the front page, the suite of real text, and the suites that differ from it in the corpus alone."""
+SIZES_OF_TEXT = (TEXT, "text-train_length-x2", "text-train_length-x4", "text-medium", "text-standard")
+"""Suites that differ in training length or size alone."""
+STATED = 1
+"""The seed whose block has a suite's own training length and steps."""
 
 
 def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
@@ -115,6 +120,13 @@ class Published:
         return {name: Board(one) for name, one in runs if len(one)}
 
     @cached_property
+    def text_by_size(self) -> Mapping[str, pd.Series]:
+        """Training length and width → bits of one run per encoding, see ``stated``."""
+        suites = [load_suite(name) for name in SIZES_OF_TEXT if name in self.texts]
+        titles = [f"L {suite.tasks[0].train_length}, width {suite.model.width}" for suite in suites]
+        return {title: stated(self.texts[suite.name], suite) for title, suite in zip(titles, suites, strict=True)}
+
+    @cached_property
     def on_text(self) -> Mapping[str, pd.DataFrame]:
         """Suite of real text → what was measured there, see ``measured``; the best encoding first."""
         return {name: measured(board) for name, board in self.texts.items()}
@@ -156,6 +168,20 @@ def tested(board: Board) -> set[tuple]:
     """What is trained and tested, and how it is scored, whatever the size of the model."""
     columns = board.runs[["task", "variant", "train_length", "score_is"]]
     return set(columns.itertuples(index=False, name=None))
+
+
+def stated(board: Board, suite: Suite) -> pd.Series:
+    """Encoding and measure → bits per character, at the suite's own training length, steps and learning rate.
+
+    Measures: ``half`` and ``near``, with L/2 and L characters in view; ``rise 2`` and ``rise 8``, bits at 2 L and 8 L minus
+    bits at L.
+    """
+    runs = board.all_runs[(board.all_runs["seed"] == STATED) & (board.all_runs["learning_rate"] == suite.recipe.learning_rate)]
+    columns = zip(runs["encoding"], runs["length"], runs["train_length"], runs["nll"], strict=True)
+    bits = {name: dict(zip(np.divide(at, own), np.divide(loss, np.log(2)), strict=True)) for name, at, own, loss in columns}
+    found = pd.DataFrame.from_dict(bits, "index").reindex(columns=[0.5, 1, 2, 8])
+    rises = found[[2, 8]].sub(found[1], axis=0)
+    return found[[0.5, 1]].join(rises).set_axis(["half", "near", "rise 2", "rise 8"], axis=1).stack()
 
 
 def built_in(name: str) -> "type[Encoding] | None":

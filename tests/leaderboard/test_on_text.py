@@ -19,10 +19,10 @@ TEXT = load_suite("text")
 RISES = {"nope": 2.0, "rope": 3.0, "alibi": 0.0, "t5": 1.0, "fire": 0.5, "kerple_log": 0.25}
 
 
-def text_run(encoding: str, seed: int, rise: float):
+def text_run(encoding: str, seed: int, rise: float, suite=TEXT):
     """Two bits at L = 64 and below, ``rise`` more at the longest length; a bit more where far text is from elsewhere."""
     bits = [2, 2, 2 + rise / 3, 2 + rise / 2, 2 + rise]
-    made = result(TEXT, "text", encoding, seed, [0] * 5, score_is="bits", symbols=64)
+    made = result(suite, "text", encoding, seed, [0] * 5, score_is="bits", symbols=64)
     scores = [score.model_copy(update={"nll": b * log(2)}) for score, b in zip(made.scores, bits, strict=True)]
     other = [score.model_copy(update={"nll": (b + 1) * log(2)}) for score, b in zip(scores[2:], bits[2:], strict=True)]
     needle = [score.model_copy(update={"exact": 0.5}) for score in scores[1:]]
@@ -105,3 +105,19 @@ def test_the_page_of_text(tmp_path):
     assert "| `alibi` | 2.00 | 2.10 | .10 |" in page and "version 9, with text" in page
     assert "| `finetuned(rope,percent=5.0)` | 2.00 | 2.30 | .30 |" in page.split("### After a short training")[1]
     assert "text.md" in (tmp_path / "README.md").read_text() and (tmp_path / "images/text/transfer.svg").is_file()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_lengths_and_sizes_stand_beside_the_papers(tmp_path):
+    wider = load_suite("text-standard")
+    stated = [
+        text_run(name, 1, rise / 2, suite).model_copy(update={"learning_rate": suite.recipe.learning_rate})
+        for suite in (TEXT, wider) for name, rise in RISES.items()
+    ]  # fmt: skip
+    other = [run.model_copy(update={"learning_rate": 0.5}) for run in text_runs()]
+    publish(tmp_path, small=synthetic(), text=stated[:6] + other, **{"text-standard": stated[6:]})
+    page = (tmp_path / "text.md").read_text()
+    assert "| bits at L | half of L 64 in view | L 64, width 64 | L 64, width 256 | Haviv, 247 M |" in page
+    assert "| `alibi` | 2.00 | 2.00 | 2.00 | 19.71 | 12.51 | 19.73 |" in page
+    assert "| `rope` | .50 | .09 | 1.50 | 1.50 | .96 |" in page, "of seed 1 at the stated rate alone"
+    assert "## Suite text-standard" not in page, "no table of one seed"
