@@ -29,7 +29,7 @@ from bench.files import NotWritten, write_atomic
 from bench.result import RESULT, Result, read_json, read_result, run_path
 from bench.suites.parts import MOST_SEED, Recipe, check_rate
 from bench.suites.suite import Suite
-from tasks import InputError, catalogue, find, source_sha256
+from tasks import InputError, catalogue, find, source_sha256, train_batch
 
 from .run_lock import is_locked
 
@@ -245,6 +245,20 @@ def plan_runs(
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
+
+
+def check_data(runs: Sequence[Run]) -> None:
+    """Refuse data that cannot be read, or documents shorter than a window, before the first run starts.
+
+    Raises:
+        InputError: what is wrong with the data.
+    """
+    for run in {(run.task, run.train_length): run for run in runs}.values():
+        suite = run.recipe_suite
+        made, lengths = suite.make_task(run.task), suite.test_lengths(run.task)
+        train_batch(made, run.train_length, 1, 0, 0, run.train_length)
+        made.test_examples(lengths[-1], 1, suite.test_seed)
+        made.further_tests(lengths, run.train_length, suite.test_examples, suite.test_seed)
 
 
 def check_seed(seed: object) -> None:

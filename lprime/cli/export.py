@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import SUITE_HELP, Board, OfSuite, Out
+from .options import SUITE_HELP, Board, Out
 
 
 def export(
@@ -55,7 +55,9 @@ def export(
 def data(
     task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks, or a file.")],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
-    suite: OfSuite = "small",
+    suite: Annotated[
+        str | None, typer.Option(metavar="SUITE", help=f"{SUITE_HELP} [default: the one of the task's own name, or small]")
+    ] = None,
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", help="Training seed.")] = 0,
 ) -> None:
@@ -66,10 +68,10 @@ def data(
     """
     from bench.dataset import export
     from bench.runs.run import check_seed
-    from bench.suites.suite import holding, load_suite
+    from bench.suites.suite import holding, load_suite, shipped
 
     check_seed(seed)
-    suite, (task,) = holding(suite, [task])
+    suite, (task,) = holding(suite or (task if task in shipped() else "small"), [task])
     loaded = load_suite(suite)
     export(loaded, task, to, train_examples, seed)
     splits = len(loaded.test_lengths(task))

@@ -49,11 +49,11 @@ def run(
     from bench.runs.devices import resolve_device
     from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
-    from bench.runs.run import FINISHED, plan_runs
+    from bench.runs.run import FINISHED, check_data, plan_runs
     from bench.suites.suite import holding, load_suite
     from slurm.cluster import load_cluster
     from slurm.executor import SlurmExecutor
-    from tasks import InputError, train_batch
+    from tasks import InputError
 
     given = context.get_parameter_source("workers")  # $LPRIME_WORKERS is only a default
     if on and (device or (workers and given and given.name == "COMMANDLINE")):
@@ -76,8 +76,7 @@ def run(
 
         refuse_other_results(runs, code, out)
     if not dry_run:
-        for name in {run.task for run in runs}:
-            train_batch(loaded.make_task(name), 1, 1, 0, 0)  # data that cannot be read is an error before the first run
+        check_data(runs)
         out.mkdir(parents=True, exist_ok=True)
     standings = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))

@@ -113,6 +113,7 @@ def test_load_task_has_the_examples_that_lprime_data_writes(here):
     written_ = datasets.load_dataset(str(here / "d"), cache_dir=here / "cache")
     assert isinstance(loaded, datasets.DatasetDict) and set(loaded) == set(written_)
     assert all(loaded[split].to_dict() == written_[split].to_dict() for split in written_)
+    assert printed("data", "text", "--to", here / "e", "--train-examples", 1).startswith("text of suite text: 1 training")
 
 
 def test_plot_draws_the_means(here):

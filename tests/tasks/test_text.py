@@ -5,9 +5,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+import yaml
 from commands import refused
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import suite_dict
 
 import tasks
 from tasks import InputError
@@ -128,9 +130,10 @@ def test_settings_and_lengths_that_do_not_fit(own, tmp_path):
         tasks.get("text", "bytes", 64, corpus=str(tmp_path / "none"))
     with pytest.raises(InputError, match="needs setting `corpus`"):
         tasks.get("text", "bytes", 64)
-    long = tasks.get("text", "characters", 1000, corpus=own.settings["corpus"])
-    with pytest.raises(InputError, match="no document of the corpus has 1000 characters"):
-        long.test_examples(1000, 1, 0)
+    spec = {"task": "text", "variant": "characters", "train_length": 500, "settings": own.settings}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(suite_dict(tasks=[spec], test_at=[1, 2])))
+    line = refused("run", tmp_path / "long.yaml", "--out", tmp_path / "runs")
+    assert "no document of the corpus has 1000 characters" in line and not (tmp_path / "runs").exists()
 
 
 def test_without_its_package_a_suite_of_text_can_be_read_and_is_refused_before_its_runs(monkeypatch, tmp_path):
