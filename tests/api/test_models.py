@@ -9,9 +9,12 @@ import torch
 import yaml
 from support import ROOT, suite_dict
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.loss.loss_utils import ForCausalLMLoss
 
 import lprime
+import tasks
 from tasks import EOS, SEP, InputError
+from tasks.text import SCORED
 
 torch.set_num_threads(1)
 SECONDS = suite_dict(name="seconds", recipe={"clip_norm": 0.05})
@@ -61,6 +64,10 @@ def test_a_perfect_model_is_right_at_every_length(here):
     given, plain = (lprime.evaluate_model(random, "words.yaml", lengths=asked) for asked in (lengths, None))
     assert given["nll"].tolist() == plain["nll"].tolist() and given["nll_other"].isna().all(), "of the suite's lengths alone"
     assert plain["nll_other"].notna().any()
+    made = tasks.get("text", "characters", 128, corpus=str(here / "words.txt"))
+    ids = torch.tensor(made.test_examples(128, 2, 0).tokens)
+    labels = torch.where(torch.arange(ids.shape[1]) < ids.shape[1] - SCORED, -100, ids)
+    assert plain["nll"].iloc[-1] == pytest.approx(ForCausalLMLoss(random(ids), labels, 60).item(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
