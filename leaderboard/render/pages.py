@@ -21,7 +21,7 @@ from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across, measured
 
 from .columns import PAGE, columns_of, limit, number, shown, signs
-from .published import TEXT, Published, built_in
+from .published import CORPORA, TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdict
 
@@ -111,7 +111,7 @@ def text_page(published: Published) -> str:
     main = next(iter(published.boards.values()))
     ends = {name: int((at_an_end(board.all_runs) > 0.5).sum()) for name, board in published.texts.items()}
     longer = {name: measured(board, "longer") for name, board in published.texts.items()}
-    shown = {"measures": MEASURES, "ends": ends, "longer": longer, "tasks": [*main.tasks, "overall"]}
+    shown = {"measures": MEASURES, "ends": ends, "longer": longer, "tasks": [*main.tasks, "overall"], "corpora": CORPORA}
     return render("text.md.j2", board=main, published=published, **shown)
 
 

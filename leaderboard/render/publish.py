@@ -25,12 +25,11 @@ import tasks
 from bench.result import read_json
 from leaderboard.results.file_names import IMAGES, LINES, PAGES, RESULTS, page_name, write_if_changed
 from leaderboard.stats.rows import Board
-from leaderboard.stats.transfer import compare, measured
 from tasks import InputError, plural
 
 from .columns import number
 from .pages import FINDINGS, GALLERY, ON_TEXT, README, SIZES, SUITES, front_page, text_files
-from .published import Published, built_in
+from .published import CORPORA, Published, built_in
 from .verdict import leaders, main_rows, needs, references, verdict
 
 MANIFEST = "rendered.json"
@@ -56,12 +55,12 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
     from leaderboard.figures.style import as_svg
 
     main = next(iter(published.boards.values()))
-    for suite, board in published.texts.items():
-        if compared := compare(main, text := measured(board)):
-            strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
-            tau = compared["taus"].loc[("overall", "rise"), "tau"]
-            title = f"The order on synthetic tasks says {'much' if tau > 0.5 else 'little'} about real text: τ = {number(tau)}"
-            yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong, title))
+    for suite in [suite for suite in CORPORA if suite in published.compared]:
+        text, compared = published.on_text[suite], published.compared[suite]
+        strong = [*main_rows(main)["encoding"].head(3), *text.index[:3], *compared["apart"].index[:3], "rope"]
+        tau = compared["taus"].loc[("overall", "rise"), "tau"]
+        title = f"The order on synthetic tasks says {'much' if tau > 0.5 else 'little'} about real text: τ = {number(tau)}"
+        yield f"{IMAGES}/{suite}/transfer.svg", as_svg(plots.on_text(main, text, strong, title))
     drawn: set[str] = set()
     for suite, board in published.boards.items():
         for name, figure in suite_figures(board):

@@ -1,5 +1,6 @@
 """Runs on real text: bits per character, the worth of far text, and the page that compares them with synthetic tasks."""
 
+import re
 from math import log
 
 import pytest
@@ -121,3 +122,4 @@ def test_lengths_and_sizes_stand_beside_the_papers(tmp_path):
     assert "| `alibi` | 2.00 | 2.00 | 2.00 | 19.71 | 12.51 | 19.73 |" in page
     assert "| `rope` | .50 | .09 | 1.50 | 1.50 | .96 |" in page, "of seed 1 at the stated rate alone"
     assert "## Suite text-standard" not in page, "no table of one seed"
+    assert re.search(r"\| text-standard \| 6 \|( [−.\d]+ \([−.\d]+ to [−.\d]+\) \|)+\n", page), "a line for a size"
