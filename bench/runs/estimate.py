@@ -10,9 +10,10 @@ from .progress import format_duration
 from .run import Run
 from .shared_training import is_trained, training_run
 
-CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
-"""FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU that several runs share. Runs of
-``standard``, ten at a time on an H200, took 1.6 times as long as guessed."""
+CPU_FLOPS, GPU_FLOPS = 2.5e10, 1e13
+"""FLOP/s of a training step: measured on one core of an Intel Xeon at width 64 (4e10 at width 128) while the other core trains
+too, guessed for a GPU that several runs share. Runs of ``standard``, ten at a time on an H200, took 1.6 times as long as
+guessed."""
 GPU_STEP_S = 0.008
 """Minimum step time on such a GPU, however small the model: a guess."""
 
@@ -69,4 +70,4 @@ def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int
 def time_of_a_run(seconds: Mapping[Run, float]) -> str:
     """The shortest and the longest guessed time."""
     shortest, longest = format_duration(min(seconds.values())), format_duration(max(seconds.values()))
-    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} (guessed from its FLOPs)"
+    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} (guessed from its FLOPs; with the slowest encodings some four times that)"
