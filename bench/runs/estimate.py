@@ -70,4 +70,5 @@ def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int
 def time_of_a_run(seconds: Mapping[Run, float]) -> str:
     """The shortest and the longest guessed time."""
     shortest, longest = format_duration(min(seconds.values())), format_duration(max(seconds.values()))
-    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} (guessed from its FLOPs; with the slowest encodings some four times that)"
+    times = shortest if shortest == longest else f"{shortest} to {longest}"
+    return f"a run takes {times} (guessed from its FLOPs; with the slowest encodings some four times that)"

@@ -27,7 +27,7 @@ from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdic
 
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, ON_TEXT, SIZES, GALLERY = "README.md", "findings.md", "text.md", "sizes.md", "GALLERY.md"
-SUITES = "suites"
+SUITES, INSIDE = "suites", "INSIDE.md"
 OF_MANY = ("encoding", "blocks", "p_first", "weighted_low")
 """Columns that the page of one encoding leaves out."""
 
@@ -97,7 +97,7 @@ def front_page(published: Published, template: str = "front.md.j2", up: str = ""
         inside=significant_pairs(boards[0], first),
         first=first,
         text=published.on_text.get(TEXT, ()),
-        ours=(published.folder / "INSIDE.md").is_file(),
+        ours=(published.folder / INSIDE).is_file(),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
@@ -112,6 +112,7 @@ def text_page(published: Published) -> str:
     ends = {name: int((at_an_end(board.all_runs) > 0.5).sum()) for name, board in published.texts.items()}
     longer = {name: measured(board, "longer") for name, board in published.texts.items()}
     shown = {"measures": MEASURES, "ends": ends, "longer": longer, "tasks": [*main.tasks, "overall"], "corpora": CORPORA}
+    shown["ours"] = (published.folder / INSIDE).is_file()
     return render("text.md.j2", board=main, published=published, **shown)
 
 
