@@ -25,7 +25,7 @@ from bench.plugins.record import encoding_record
 from bench.plugins.references import absolute, map_references, parts, references_in
 from bench.plugins.registry import get_encoding, is_built_in, load_reference
 from bench.result import EncodingRecord, Record, first_fault, reading
-from bench.runs.run import Run
+from bench.runs.run import WEIGHTS, Run
 from bench.sealed.sandbox import SealedCode
 from bench.suites.suite import Suite
 from bench.text_rules import link_fault, plain_text_fault
@@ -171,12 +171,14 @@ def sealed_code(found: SubmissionFolder, out: Path) -> SealedCode:
 
 
 def refuse_other_results(runs: Sequence[Run], code: SealedCode, out: Path) -> None:
-    """Refuse results of these runs that are not sealed, or are of other source.
+    """Refuse results and weights of these runs that are not sealed, or are of other source.
 
     Raises:
         InputError: there is one.
     """
     for run in runs:
         result = run.result(out)
+        if (run.folder(out) / WEIGHTS).exists() and not result:  # sealed runs keep none
+            raise InputError(f"{run.folder(out)} has weights of a training that was not sealed; choose another --out")
         if result and not (result.sealed and result.encoding.source_sha256 == code.encoding.source_sha256):
             raise InputError(f"{run.folder(out)} has a result that is not sealed, or of other source; choose another --out")

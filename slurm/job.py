@@ -103,7 +103,7 @@ class JobWorker:
             return
         if event.run not in self.first_steps:
             say(f"{event.run}: at step {event.step}")
-        first = self.first_steps.setdefault(event.run, event.step)
+        first = self.first_steps[event.run] = self.first_steps.get(event.run) or event.step  # 0 while it waits or loads
         self.progressed |= event.step > first and not self.plan.sealed
 
     def give_up(self, code: int) -> int:

@@ -3,7 +3,7 @@ where the mistake is common, what to do.
 
 ::
 
-    contract.py   info and settings; form of the hooks, no writes into arguments; what is declared of ids and tokens
+    contract.py   info and settings; form of the hooks, no writes into arguments; what is declared of tokens
     causality.py  no output depends on later tokens, on where a sequence ends, or on other rows of the batch
     state.py      no state between passes, numbers drawn from at.generator alone, the state dict is the whole state
     numbers.py    finite numbers, a gradient for every parameter, devices

@@ -31,7 +31,7 @@ NO_WRITES = "create new tensors instead of writing into arguments (no x += …, 
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
     r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
-    r"CUDA|NVIDIA|same device": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
+    r"CUDA|NVIDIA|(same|expected) dev": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
     r"IndexError: index": "a table must reach setup.longest_tokens; distances to later keys are negative",
     r"dtype|scalar type|used as indices": "convert a tensor: .to(q.dtype) for a product, .long() for an index",
     r"'At' object": f"its fields are {', '.join(name for name in dir(At) if not name.startswith('_'))}",
@@ -184,8 +184,8 @@ def describe_form(value: Any) -> str:
 
 @check("interface")
 def check_interface(subject: Subject) -> str:
-    """Every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads and in float64, and changes
-    neither its arguments nor weights."""
+    """Every hook returns what the table in bench/encodings/base.py says, for 4 heads, and for 1, 3 and 6 in float64, and
+    changes neither its arguments nor weights."""
     for training in (True, False):
         for width in (2, subject.setup.train_tokens, subject.setup.longest_tokens):
             require_hooks(subject, width, training=training)

@@ -1,5 +1,6 @@
 """Numbers: finite and nearly the same in every precision, a gradient for every parameter, one device."""
 
+import inspect
 import re
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import tasks
+from bench.plugins.loading import plugin_error
 from bench.training.train import forward_backward
 
 from .checks import Fault, check
@@ -27,6 +29,7 @@ BF16_ERROR = 0.05
 def check_numbers(subject: Subject) -> str:
     """Outputs and gradients are finite at lengths up to L′, and nearly the same in float64 and under bf16 autocast."""
     model, longest = subject.model(), subject.setup.longest_tokens
+    model.cacheable = False  # each precision computes what it needs
     for width in (1, 2, subject.setup.train_tokens, longest):
         for bf16 in (False, True):
             tokens, where = subject.sequences(2, width, seed=0), f"{'bf16' if bf16 else 'fp32'}, {width} tokens"
@@ -95,6 +98,7 @@ def check_devices(subject: Subject) -> str:
             model.train(training)(tokens, subject.setup.longest_tokens)
         except (RuntimeError, TypeError, NotImplementedError) as error:
             if re.search("expected device|same device|to numpy", str(error)):
-                raise
+                name, file = subject.cls.info.name, inspect.getfile(subject.cls)
+                raise Fault(str(plugin_error(name, error, "raised an error", file))) from error
             return f"cannot be decided without a GPU: it needs the numbers in a tensor ({type(error).__name__})"
     return "all tensors on one device"

@@ -49,7 +49,9 @@ def check_encoding(
         InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
     start, checks, readable = time.monotonic(), load_checks(), plugin_paths(reference)
-    if sandbox is None and (fault := sandbox_fault()):
+    if sandbox is not False and (fault := sandbox_fault()):
+        if sandbox:
+            raise InputError(f"expected a sandbox, but {fault}; --unsafe runs the code with your rights")
         print(f"without a sandbox, so the code has your rights: {fault}", file=sys.stderr)
         sandbox = False
     code = Code(reference, readable, sandbox is False, TIME_LIMIT_S, MEMORY_LIMIT_GIB)
@@ -60,7 +62,7 @@ def check_encoding(
             kind, _, values = process.receive()
             if kind == "refused":
                 raise InputError(str(values.get("text")))
-            if kind not in MODULES:
+            if kind not in [*MODULES]:  # it may be anything
                 raise SealedError(f"answered {kind!r:.40}")
             checks = load_checks(kind)
             header = {name: str(values.get(name)) for name in ("encoding", "source_sha256")}

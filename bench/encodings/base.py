@@ -44,7 +44,7 @@ from .attention_kernel import attention
 
 @dataclass(frozen=True)
 class Info:
-    """What an encoding declares about itself. ``lprime check`` tests the flags; ``lprime show`` prints the rest.
+    """What an encoding declares about itself. ``lprime check`` tests ``random`` and ``ranking``; ``lprime show`` prints it.
 
     Of built-in encodings, what others have published is in ``bibliography.toml``; see ``bibliography.published``.
     """

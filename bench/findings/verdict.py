@@ -196,7 +196,8 @@ def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "")
         p, p_against = exact_p(one, samples, True), exact_p(one, samples, False)
     first, *others = one.weights
     sign = 1.0 if others else one.weights[first]
-    named = f"{first} − {others[0]} > {one.bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * one.bound:g}"
+    alone = f"{first} {'>' if sign > 0 else '<'} {sign * one.bound + 0.0:g}"  # 0.0 turns −0 into 0
+    named = f"{first} − {others[0]} > {one.bound:g}" if others else alone
     return Part(
         text or named,
         sign * estimate,

@@ -31,7 +31,7 @@ PROBES: dict[str, tuple[int, Callable[[Subject], list[Value]]]] = {
 
 
 def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str]) -> list[ProbeRecord]:
-    """The records of finished runs, measured where they are missing; probes that a task does not allow are left out.
+    """The records of finished runs, measured where they are missing.
 
     A run without weights is trained first. One that diverged has no values.
 

@@ -95,7 +95,7 @@ class Heartbeat(Record):
     steps: Positive
     """All training steps of the run, an extra stage included. At the last step, the run is evaluated."""
     rate: Annotated[float, Field(ge=0)]
-    """Training steps per second in this session."""
+    """Training steps per second since this session's first step."""
     at: Annotated[float, Field(ge=0)]
     """Time of writing, Unix time."""
 
@@ -120,14 +120,14 @@ def heartbeat(folder: Path, steps: int, should_stop: Callable[[], bool]) -> Iter
     """
     from bench.training.train import Stopped  # loads torch, which readers of heartbeats do not need
 
-    path, first, since, written = folder / HEARTBEAT, -1, 0.0, 0.0
+    path, first, since, written = folder / HEARTBEAT, 0, 0.0, 0.0
 
     def at_step(step: int) -> None:
         nonlocal first, since, written
         if should_stop():
             raise Stopped
         now = time.monotonic()
-        if first < 0:
+        if not first:  # also called with 0 while the run waits
             first, since = step, now
         if not written or now - written >= WRITE_EVERY_S:
             written = now

@@ -85,7 +85,7 @@ def trained(
             training.continue_from(first)
         if not training.finished:  # the extra stage
             training.train()
-        if training.has_stage and keep_weights:
+        if training.has_stage and (keep_weights or training.has_old_weights):
             training.keep()
     return training
 
@@ -115,6 +115,11 @@ class Training:
     @property
     def finished(self) -> bool:
         return self.state.diverged or self.state.step == self.steps
+
+    @property
+    def has_old_weights(self) -> bool:
+        """Whether the folder holds weights of a training that cannot be used, and that no result is of."""
+        return (self.folder / WEIGHTS).exists()
 
     @property
     def weights(self) -> str:
@@ -147,7 +152,7 @@ class Training:
             self.load(CHECKPOINT)
             if not self.finished:
                 self.train()
-            if keep:
+            if keep or self.has_old_weights:
                 self.keep()
 
     def keep(self) -> None:

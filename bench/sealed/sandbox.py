@@ -124,7 +124,7 @@ def bubblewrap(code: Code) -> list[str]:
         InputError: there is no sandbox on this machine.
     """
     if fault := sandbox_fault():
-        raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
+        raise InputError(f"submitted code runs only in a sandbox, but {fault}")
     here = os.getcwd()
     # Of sys.path only folders with installed packages: it also has that of the script that calls this.
     packages = [folder for folder in map(Path, filter(None, sys.path)) if any(folder.glob("*.dist-info"))]

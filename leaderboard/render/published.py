@@ -46,12 +46,14 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
 
 
 def text_bits(folder: Path) -> dict[str, float]:
-    """Encoding that has all seeds → bits per character of real text at the longest test length, their mean."""
+    """Encoding that has all seeds and rates → bits per character of real text at the longest test length, their mean."""
     runs = read_published(folder, TEXT)
-    chosen = newest_runs(runs).query("chosen") if len(runs) else runs
-    seeds = chosen.groupby("encoding", observed=True)["seed"].nunique()
-    means = of_runs(chosen)["far"].groupby(chosen["encoding"]).mean()
-    return means[seeds == seeds.max()].to_dict()
+    if not len(runs):
+        return {}
+    every = newest_runs(runs)
+    each = every["encoding"].value_counts()  # one run for each seed and learning rate
+    chosen = every[every["chosen"] & every["encoding"].isin(each.index[each == each.max()])]
+    return of_runs(chosen)["far"].groupby(chosen["encoding"]).mean().to_dict()
 
 
 def local_board(suite: str, out: Path) -> Board:

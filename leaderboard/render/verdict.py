@@ -130,7 +130,9 @@ def needs(board: Board) -> list[Need]:
     extended = extended.sort_values("score", ascending=False, kind="stable").head(2)
     rope = rows[rows["encoding"] == "rope"]["score"]
     if len(extended) and len(rope):
-        note = f"score {number(extended['score'].iloc[0])}; rope {number(rope.iloc[0])}"
+        failed = extended["fails_within"].iloc[0].split(", ")
+        fails = f"; fails {plural(len(failed), 'task')} within L" if failed[0] else ""
+        note = f"score {number(extended['score'].iloc[0])}; rope {number(rope.iloc[0])}{fails}"
         found.append(Need("", "An existing RoPE model", list(extended["encoding"]), times(extended), note))
     return found
 

@@ -56,7 +56,7 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     axes[0].set_ylabel(metric.replace("_", " "))
     for ax, task in zip(axes, panels, strict=True):
         for name, own in (here := results[results["task"] == task]).groupby("encoding", sort=False):
-            by_seed = own.pivot_table(index="relative_length", columns="seed", values=metric)
+            by_seed = own.pivot_table(index="relative_length", columns="seed", values=metric, dropna=False)
             at_all = by_seed.set_axis(np.log(by_seed.index)).interpolate("index", limit_area="inside")
             by_length = at_all.set_axis(by_seed.index).mean(axis=1, skipna=False).dropna()
             dashes = "--" if name.endswith(LOCAL) else "-"

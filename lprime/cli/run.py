@@ -50,6 +50,7 @@ def run(
     from bench.runs.pool import LocalPool, local_pool
     from bench.runs.progress import Progress, say
     from bench.runs.run import FINISHED, check_data, plan_runs
+    from bench.sealed.sandbox import sandbox_fault
     from bench.suites.suite import holding, load_suite
     from slurm.cluster import load_cluster
     from slurm.executor import SlurmExecutor
@@ -66,6 +67,8 @@ def run(
     if sealed:
         if device or keep_weights:
             raise InputError("--sealed tests on the CPU and keeps no weights; leave --device and --keep-weights out")
+        if not (on or dry_run) and (fault := sandbox_fault()):
+            raise InputError(f"--sealed needs a sandbox, but {fault}")
         names, code = sealed_submission(encoding, out)
     else:
         names = try_encodings(encoding or loaded.encodings)
@@ -75,12 +78,12 @@ def run(
         from leaderboard.submission import refuse_other_results
 
         refuse_other_results(runs, code, out)
-    if not dry_run:
-        check_data(runs)
-        out.mkdir(parents=True, exist_ok=True)
     standings = {run: run.standing(out) for run in runs}
     skipped = (*FINISHED, "unreadable", *["failed"] * (not retry_failed))
     todo = [run for run in runs if standings[run].state not in skipped]
+    if not dry_run:
+        check_data(todo)
+        out.mkdir(parents=True, exist_ok=True)
     executor: LocalPool | SlurmExecutor
     if cluster:
         executor = SlurmExecutor(cluster, not detach, keep_weights, code)
@@ -196,13 +199,15 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, St
     if extra := sorted({run.seed for run in runs} - set(seeds)):
         say(f"caution: the suite has the seeds {', '.join(map(str, seeds))}; boards count {', '.join(map(str, extra))} too")
     now = {name: source_hash(get_encoding(name)) for name in dict.fromkeys(run.encoding for run in finished)}
-    stale: dict[str, list[str]] = {}
+    stale: dict[str, list[Path]] = {}
     for run, standing in finished.items():
         if standing.source_sha256 != now[run.encoding]:
-            stale.setdefault(run.encoding, []).append(str(run.folder(out).parent))
+            stale.setdefault(run.encoding, []).append(run.folder(out))
     for name, folders in stale.items():
         say(f"caution: the source of {name} has changed since {len(folders)} of its runs; delete them to run them again:")
-        say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
+        whole = {parent for parent in {folder.parent for folder in folders} if {*parent.iterdir()} <= {*folders}}
+        shorter = dict.fromkeys(str(folder.parent if folder.parent in whole else folder) for folder in folders)
+        say(f"  rm -r {shlex.join(shorter)}")
 
 
 def status(suite: Suite, out: Out = Path("runs"), as_json: Json = False) -> int:

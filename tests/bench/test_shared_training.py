@@ -124,6 +124,15 @@ def test_unusable_weights_are_trained_again(tmp_path, trained, separate, monkeyp
     assert len(trained) == 2, "the second training is kept"
 
 
+def test_a_result_names_no_weights_of_an_earlier_training(tmp_path, monkeypatch):
+    run_one(run_of("rope"), tmp_path, "cpu", keep_weights=True)
+    weights = run_of("rope").folder(tmp_path) / WEIGHTS
+    before = weights.read_bytes()
+    (weights.parent / RESULT).unlink()
+    monkeypatch.setattr(run_training, "source_hash", lambda cls: f"changed {cls.info.name}")
+    assert run_one(run_of("rope"), tmp_path, "cpu").weights and weights.read_bytes() != before
+
+
 def test_weights_that_a_result_was_tested_with_are_never_replaced(tmp_path, trained, monkeypatch):
     run_one(run_of("rope"), tmp_path, "cpu", keep_weights=True)
     weights = run_of("rope").folder(tmp_path) / WEIGHTS

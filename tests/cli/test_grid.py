@@ -44,7 +44,9 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
         content = json.loads(path.read_text()) | {"status": "diverged"}
         content["encoding"]["source_sha256"] = "0" * 64
         path.write_text(json.dumps(content))
+    (out / "tiny/parity/nope/seed-1").mkdir()
     third = lprime("run", suite, "--out", out)
+    assert "parity/nope/seed-0" in third.stdout and "copying/nope/seed-0" not in third.stdout, "no other run is to be deleted"
     assert "caution: the source of nope has changed since 2 of its runs" in third.stdout
     assert "2 of 4 runs diverged" in third.stdout and third.returncode == 0, "a diverged run is a result"
     assert len(json.loads(lprime("run", suite, "--out", out, "--json").stdout)["diverged"]) == 2

@@ -208,6 +208,14 @@ class RoundsPositions(Cheat, shift_invariant=False):
         return q * (100 * at.positions.to(q.dtype)).sin()[..., :, None], k
 
 
+class RoundsAngles(Cheat, shift_invariant=False):
+    def prepare(self, at):
+        return (at.positions[..., None].float() @ torch.full((1, 1), 100.0)).sin()  # autocast rounds products
+
+    def rotate(self, q, k, at):
+        return q * at.shared.to(q.dtype), k
+
+
 class HasAnUnusedParameter(Cheat):
     def __init__(self, setup):
         super().__init__(setup)

@@ -56,17 +56,18 @@ function blockMeans(scores, weights, name) {
 /* Block means without what all encodings share in a block, as leaderboard/stats/ranks.py has it. */
 function centred(rows) {
   const count = Math.max(0, ...rows.map((row) => row.length)), shared = Array(count).fill(0);
+  const several = shared.map((_, b) => rows.filter((row) => row[b] !== null).length > 1);
   for (let round = 0; round < 100; round++) {
     const means = rows.map((row) => mean(known(row.map((value, b) => (value === null ? null : value - shared[b])))));
     const steps = shared.map((own, b) => {
       const left = known(rows.map((row, r) => (row[b] === null ? null : row[b] - own - means[r])));
-      return left.length ? mean(left) : 0;
+      return several[b] ? mean(left) : 0;
     });
     steps.forEach((step, b) => { shared[b] += step; });
     if (Math.max(...steps.map(Math.abs)) < 1e-9) break;
   }
-  const middle = mean(shared);
-  return rows.map((row) => row.map((value, b) => (value === null ? null : value - shared[b] + middle)));
+  const middle = mean(shared.filter((_, b) => several[b]));
+  return rows.map((row) => row.map((value, b) => (value === null || !several[b] ? value : value - shared[b] + middle)));
 }
 
 /* Share of resamples of the blocks in which each row is first, 95 % intervals of its rank and mean; null for a single block. */

@@ -80,7 +80,7 @@ function updateLive() {
 function liveCell(own, key) {
   const short = (value, digits = 2) => (value === null || value === undefined ? "–" : value.toFixed(digits).replace(/^0\./, "."));
   const task = key.startsWith("score.") ? key.slice(6) : "";
-  if (task) return own && [short(own.tasks[task]), own.tasks[task] ?? ""];
+  if (task) return own ? [short(own.tasks[task]), own.tasks[task] ?? ""] : ["–", ""];
   const cells = {
     score: () => [short(own.score, 3), own.score],
     rank_low: () => [own.low === null ? "–" : own.low === own.high ? `${own.low}` : `${own.low}–${own.high}`, own.low ?? ""],
