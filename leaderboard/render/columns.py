@@ -59,7 +59,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
         Column("p_first", "P(first)", numbers("p_first"), "chance to be first, under random weights of tasks, or yours"),
-        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under random weights", (PAGE, WEB)),
+        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval under random weights", (PAGE, WEB)),
         Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
         Column("flops", "FLOPs", numbers("flops"), "matrix products of a forward pass at L, relative to nope", (PAGE, WEB)),
