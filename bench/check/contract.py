@@ -31,7 +31,7 @@ NO_WRITES = "create new tensors instead of writing into arguments (no x += …, 
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
     r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
-    r"CUDA|NVIDIA|(same|expected) dev": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
+    r"CUDA|NVIDIA|(same|expected) device": "create tensors on the device of the arguments, device=q.device, never by .cuda()",
     r"IndexError: index": "a table must reach setup.longest_tokens; distances to later keys are negative",
     r"dtype|scalar type|used as indices": "convert a tensor: .to(q.dtype) for a product, .long() for an index",
     r"'At' object": f"its fields are {', '.join(name for name in dir(At) if not name.startswith('_'))}",
