@@ -1,6 +1,5 @@
 """A grid on the test cluster, run by the real command in real jobs."""
 
-import contextlib
 import json
 import os
 import re
@@ -17,6 +16,7 @@ from support import lprime, results, start_lprime, suite_dict
 
 from bench.result import RESULT
 from bench.runs.run import plan_runs
+from bench.runs.run_lock import HEARTBEAT, read_heartbeat
 from bench.runs.run_one import run_one
 from bench.suites.suite import load_suite
 
@@ -103,13 +103,12 @@ class Grid:
 
     def steps(self) -> list[int]:
         """Last reported steps of the runs under way."""
-        return [json.loads(path.read_text())["step"] for path in self.out.rglob("heartbeat.json") if path.exists()]
+        beats = [read_heartbeat(path.parent) for path in self.out.rglob(HEARTBEAT)]
+        return [beat.step for beat in beats if beat]
 
     def trained(self, step: int, runs: int = 1) -> bool:
         """Whether so many runs under way have reached this step."""
-        with contextlib.suppress(OSError):  # it ends meanwhile
-            return sum(at >= step for at in self.steps()) >= runs
-        return False
+        return sum(at >= step for at in self.steps()) >= runs
 
     def log(self) -> str:
         """Output of all jobs."""
