@@ -58,7 +58,7 @@ def board(
     if html is not None:
         from leaderboard.render.web import write_page
 
-        print(f"written to {write_page(boards, html, folder if published else None)}")
+        print(f"written to {write_page(boards, html)}")
     elif as_json:
         print_json([board_dict(one) for one in boards])
     else:
