@@ -49,7 +49,7 @@ def test_a_task_may_have_its_own_test_lengths_and_recipe():
 
 
 NUMBERS = [
-    ("version", 2),
+    ("version", 3),
     ("blocks", [{}, {"steps": 2}]),
     ("model", {"layers": 2}),
     ("recipe", {"learning_rate": 0.1}),
