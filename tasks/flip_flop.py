@@ -16,7 +16,7 @@ single read, at the end.
 import numpy as np
 from jaxtyping import Int
 
-from .base import Ragged, Task, Vocabulary, uniform_token_chance
+from .base import Ragged, Task, Vocabulary
 
 WRITES = {"often": 0.1, "rarely": 0.01}
 
@@ -47,6 +47,3 @@ class FlipFlop(Task):
 
     def chance(self, length: int) -> float:
         return 0.5
-
-    def token_chance(self, length: int) -> float:
-        return uniform_token_chance(1, 2)
