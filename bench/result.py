@@ -77,8 +77,8 @@ class EncodingRecord(Record):
     year: Whole
     title: str
     link: str
-    source: str
-    """See ``SourceKind``."""
+    source: str = ""
+    """See ``SourceKind``. Empty in results from before this field."""
     lengths: str = ""
     """Settings that are lengths in tokens, with the rule of each: see ``bench.encodings.Info``."""
     stage_share: float | None = None
@@ -122,8 +122,8 @@ class Result(Record):
     """See ``bench.suites.suite.Suite.score``."""
     task: str
     variant: str
-    task_sha256: str
-    """Hash of the task's source."""
+    task_sha256: str = ""
+    """Hash of the task's source. Empty in results from before this field."""
     train_length: Positive
     """L of this run: that of the suite, times the factor of its block."""
     longest_seen: Positive
@@ -157,8 +157,8 @@ class Result(Record):
     """One per test length, ascending."""
     further: dict[str, list[LengthScore]] = {}
     """Scores on the task's further test sets, by their name: see ``tasks.Task.further_tests``."""
-    symbols: Positive
-    """Size of the vocabulary."""
+    symbols: Whole = 0
+    """Size of the vocabulary. 0 in results from before this field."""
     parameters: Parameters
     timings: Timings
     data_hash: str

@@ -41,7 +41,7 @@ def cells(runs: pd.DataFrame) -> Float[np.ndarray, "S N"]:
     is not.
     """
     of_exact = without_guessing(np.stack(runs["exact"]), np.stack(runs["chance"]))
-    guess = 1 / runs["symbols"].to_numpy(float)[:, None]
+    guess = 1 / np.maximum(runs["symbols"].to_numpy(float), 2)[:, None]
     of_bits = np.nan_to_num(without_guessing(np.exp(-np.stack(runs["nll"])), guess))  # a diverged run guesses
     return np.where(runs["score_is"].to_numpy()[:, None] == "bits", of_bits, of_exact)
 

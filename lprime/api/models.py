@@ -181,7 +181,7 @@ def evaluate_model(
     text, *given = references_of(suite_or_task, *([] if task is None else [task]))
     place, tasks = holding("small", [text]) if registry.is_task(text) and not given else holding(text, given)
     loaded = load_suite(place)
-    empty: dict[str, Any] = {"year": 0, "link": "", "source": "", "settings": {}, "source_sha256": ""}
+    empty: dict[str, Any] = {"year": 0, "link": "", "settings": {}, "source_sha256": ""}
     record = EncodingRecord(name=name, title=name, family="model", ranking="standard", **empty)
 
     def result(run: Run) -> Result:

@@ -123,7 +123,7 @@ def worker(tmp_path, monkeypatch):
 def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed):
     """Sealed runs have no checkpoints: interrupted, they start again, so a step is no progress."""
     runs = plan_runs(SUITE, ["nope"], ["parity"])
-    texts = dict.fromkeys(("family", "title", "link", "source", "source_sha256"), "")
+    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
     record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
     code = SealedCode(reference="", encoding=record)
     mine = worker(runs, code=code if sealed else None)
