@@ -116,9 +116,9 @@ def board_values(board: Board) -> dict[str, Any]:
 
 
 def recipes(board: Board) -> Iterator[tuple[str, pd.DataFrame, bool]]:
-    """Title and runs of each recipe that a suite was run with, and whether it is a learning rate; the board's own first."""
+    """Title and runs of each recipe of a suite, and whether it is one of several learning rates; the board's own first."""
     yield "as ranked", board.runs, False
-    for rate, runs in board.all_runs.groupby("learning_rate"):
+    for rate, runs in board.all_runs.groupby("learning_rate") if len(board.rates) > 1 else ():
         yield f"learning rate {rate:g}", runs, True
 
 
