@@ -53,13 +53,12 @@ class LengthScore(Record):
     token: Share
     """Share of the answer tokens (``<eos>`` included) that are right."""
     nll: Annotated[float, Field(ge=0)] | None = None
-    """Mean negative log-likelihood per answer token, in nats. None where it is not finite, as in a diverged run, and in results
-    of protocol 2."""
+    """Mean negative log-likelihood per answer token, in nats. None where it is not finite, as in a diverged run."""
     first_wrong: list[Annotated[int, Field(ge=0)]] = []
     """How many examples have their first wrong token in each tenth of their answer: place p = 0, 1, … of an answer of n tokens,
-    ``<eos>`` included, is in tenth ⌊10 p/n⌋. In a diverged run every first token is wrong. Empty in results of protocol 2."""
+    ``<eos>`` included, is in tenth ⌊10 p/n⌋. In a diverged run every first token is wrong."""
     token_chance: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """Token accuracy of the best guess that knows only the length. None in results of protocol 2."""
+    """Token accuracy of the best guess that knows only the length. None where it is unknown, as on text."""
     count: Positive
     """Number of examples."""
     tokens: Positive
@@ -79,7 +78,7 @@ class EncodingRecord(Record):
     title: str
     link: str
     source: str = ""
-    """See ``SourceKind``. Empty in results from before this field; the card of the encoding then has it."""
+    """See ``SourceKind``. Empty in results from before this field."""
     lengths: str = ""
     """Settings that are lengths in tokens, with the rule of each: see ``bench.encodings.Info``."""
     stage_share: float | None = None
@@ -119,8 +118,8 @@ class Result(Record):
     suite_version: Positive
     fingerprint: str
     """Fingerprint of the suite: results with different fingerprints are never ranked together."""
-    score_is: str = "exact+token"
-    """See ``bench.suites.suite.Suite.score``. The default is that of results from before this field."""
+    score_is: str = "exact"
+    """See ``bench.suites.suite.Suite.score``."""
     task: str
     variant: str
     task_sha256: str = ""

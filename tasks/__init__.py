@@ -1,4 +1,4 @@
-"""Task generators: copying, addition, parity, key retrieval, sorting, majority and text, one per file.
+"""Task generators: copying, addition, parity, key retrieval, sorting, text and further ones, one per file.
 
 Independent of the other packages.
 

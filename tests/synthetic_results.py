@@ -51,7 +51,7 @@ def result(
     """One run of a suite with the given exact match at each of its test lengths."""
     made = of.make_task(task)
     scores = [
-        LengthScore(length=n, exact=e, token=e, count=of.test_examples, tokens=of.test_examples * n, chance=made.chance(n))
+        LengthScore(length=n, exact=e, token=e, nll=0.1, count=of.test_examples, tokens=n, chance=made.chance(n))
         for n, e in zip(of.test_lengths(task), exact, strict=True)
     ]
     content: dict[str, Any] = {
@@ -59,6 +59,7 @@ def result(
         "suite_version": of.version,
         "fingerprint": of.fingerprint,
         "task": task,
+        "task_sha256": "fedcba9876543210",
         "variant": of.spec(task).variant,
         "train_length": of.spec(task).train_length,
         "longest_seen": of.spec(task).train_length,
@@ -70,6 +71,7 @@ def result(
         "steps": of.recipe_for(task).steps,
         "loss": [(10, 2.0), (800, 0.1)],
         "scores": scores,
+        "symbols": len(made.vocabulary),
         "parameters": {"model": 100_000, "encoding": 0},
         "timings": timings(10),
         "data_hash": f"hash of {task}",
@@ -94,6 +96,7 @@ def record(name: str, **changes: Any) -> EncodingRecord:
         "year": 2020,
         "title": f"All about {name}",
         "link": f"https://example.org/{name}",
+        "source": "",
         "settings": {},
         "source_sha256": "0123456789abcdef",
     }

@@ -40,8 +40,8 @@ class Suite(Section):
     seeds: Annotated[list[Seed], Field(min_length=1), Unique]
     encodings: Annotated[list[EncodingName], Field(min_length=1), Unique]
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
-    score: Literal["exact", "exact+token", "bits"] = "exact"
-    """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
+    score: Literal["exact", "bits"] = "exact"
+    """What is ranked: exact match, or log-likelihood."""
     learning_rates: Annotated[list[Rate], Unique] = []
     """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
     blocks: list[Block] = []
@@ -141,9 +141,8 @@ class Suite(Section):
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
         content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "learning_rates"})
-        for field, before in {"score": "exact+token", "blocks": []}.items():  # suites from before these fields keep theirs
-            if content[field] == before:
-                del content[field]
+        if not self.blocks:  # suites from before this field keep their fingerprint
+            del content["blocks"]
         for spec in content["tasks"]:
             del spec["file"]
             if not spec["source_sha256"]:

@@ -17,7 +17,7 @@ DASH = "–"
 TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
-SCORE = "exact match beyond L (version 2: with token accuracy; text: 1/perplexity), 0 is chance; mean over octaves, then tasks"
+SCORE = "exact match beyond L (text: 1/perplexity), 0 is chance, 1 perfect; mean over octaves, then over tasks"
 SIGNS = {
     "⚑": "fails a task even within the training length",
     "≈": "not checked against the authors' paper or code",
@@ -81,8 +81,12 @@ def columns_of(names: Sequence[str]) -> list[Column]:
 
 def shown(names: Sequence[str], view: str, rows: pd.DataFrame) -> list[Column]:
     """The columns of a view, without those that no row has a value for."""
-    every = [row for _, row in rows.iterrows()]
+    every = rows_of(rows)
     return [c for c in columns_of(names) if view in c.views and any(c.show(row) not in (DASH, "") for row in every)]
+
+
+def rows_of(frame: pd.DataFrame) -> list[pd.Series]:
+    return [row for _, row in frame.iterrows()]
 
 
 def number(value: Any, digits: int = 2) -> str:

@@ -20,7 +20,7 @@ from leaderboard.stats.reliability import CEILING, FLOOR, reliability
 from leaderboard.stats.rows import Board
 from leaderboard.stats.transfer import MEASURES, across, measured
 
-from .columns import PAGE, columns_of, limit, number, shown, signs
+from .columns import PAGE, columns_of, limit, number, rows_of, shown, signs
 from .published import CORPORA, TEXT, Published, built_in
 from .text import code, markdown, printable, safe_link
 from .verdict import SHORT, leaders, main_rows, needs, significant_pairs, verdict
@@ -143,10 +143,6 @@ def line_of(board: Board, row: pd.Series) -> dict[str, str]:
     """Title of each column → text, of one row."""
     columns = shown(board.tasks, PAGE, row.to_frame().T)
     return {column.title.replace("\u00a0", " "): column.show(row) for column in columns if column.key != "encoding"}
-
-
-def rows_of(frame: pd.DataFrame) -> list[pd.Series]:
-    return [row for _, row in frame.iterrows()]
 
 
 def task_page(board: Board, task: str) -> str:

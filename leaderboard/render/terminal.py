@@ -16,7 +16,7 @@ from leaderboard.stats.ranks import ALPHA, EQUAL
 from leaderboard.stats.rows import LOCAL, Board
 from tasks import InputError, plural, unknown
 
-from .columns import SIGNS, TERMINAL, Column, columns_of, number, shown, signs, span
+from .columns import SIGNS, TERMINAL, Column, columns_of, number, rows_of, shown, signs, span
 from .pages import verdict_text
 from .text import printable
 
@@ -44,7 +44,7 @@ def print_board(board: Board, status: str, console: Console) -> None:
         parts += [Text(f"\n{class_title(str(kind))}", style="bold"), table_of(fitting, group)]
     hidden = [column.title for column in columns if column not in fitting]
     notes = [f"\nHidden columns: {', '.join([*hidden, 'details'])}; --json and --html show all."]
-    names = "".join(signs(row) for _, row in rows.iterrows())
+    names = "".join(map(signs, rows_of(rows)))
     notes += [f"{sign} {meaning}" for sign, meaning in SIGNS.items() if sign in names]
     if board.left_out:
         notes.append(f"Not shown: {plural(board.left_out, 'run')} of another fingerprint, or at a rate that few encodings have")
@@ -56,7 +56,7 @@ def print_board(board: Board, status: str, console: Console) -> None:
 
 def fit(columns: Sequence[Column], rows: pd.DataFrame, width: int) -> list[Column]:
     """The columns that fit into the width, the most important ones first, and at least two."""
-    every = [row for _, row in rows.iterrows()]
+    every = rows_of(rows)
     left, chosen = width + GAP, list[Column]()
     for column in sorted(columns, key=lambda column: [*FIRST, column.key].index(column.key)):
         left -= GAP + max(len(text) for text in [*column.title.split(" "), *map(column.show, every)])
@@ -70,7 +70,7 @@ def table_of(columns: Sequence[Column], rows: pd.DataFrame) -> Table:
     for column in columns:
         justify: Any = "right" if column.numeric else "left"
         table.add_column(Text("\n".join(column.title.split(" "))), justify=justify, vertical="bottom", no_wrap=True)
-    for _, row in rows.iterrows():
+    for row in rows_of(rows):
         style = "bold" if row["encoding"].endswith(LOCAL) else ""
         table.add_row(*(Text(column.show(row)) for column in columns), style=style)
     return table

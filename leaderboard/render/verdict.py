@@ -46,7 +46,7 @@ class Verdict(NamedTuple):
     behind: Sequence[str]
     """Well-known encodings that are significantly worse than another one."""
     one_rate: bool
-    """Whether the suite has a single learning rate."""
+    """Whether all runs have the same learning rate."""
 
 
 class Need(NamedTuple):
@@ -87,7 +87,7 @@ def verdict(board: Board) -> Verdict:
         best=list((tested if compared else rows)["encoding"].head(2)),
         open=int((tested["rank_low"] == 1).sum()) * compared,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
-        one_rate=bool(board.all_runs["learning_rate"].isna().all()),
+        one_rate=len(board.rates) < 2,
     )
 
 

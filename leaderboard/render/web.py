@@ -18,12 +18,11 @@ from bench.files import write_atomic
 from leaderboard.export import plain, write_table
 from leaderboard.figures.style import colour
 from leaderboard.results.facts import FACTS, FAMILIES, SOURCES, class_title, fact, source_file
-from leaderboard.results.frame import published_suites, read_published
-from leaderboard.stats.rows import Board, newest_runs
+from leaderboard.stats.rows import Board
 from leaderboard.stats.scores import cells
 from tasks import InputError
 
-from .columns import PAGE, TERMINAL, WEB, Column, shown
+from .columns import PAGE, TERMINAL, WEB, Column, rows_of, shown
 from .pages import render, verdict_text
 from .published import built_in
 from .text import printable, safe_link
@@ -44,11 +43,8 @@ DETAILS = ("weighted_low", "flops")
 """Columns of other views that are details here."""
 
 
-def write_page(boards: Iterable[Board], folder: Path, store: Path | None = None) -> Path:
+def write_page(boards: Iterable[Board], folder: Path) -> Path:
     """Write ``index.html`` into a folder, which is created, and beside it the rows of each suite as CSV and JSON; its path.
-
-    Arguments:
-        store: the published board that the boards are of, whose conditions are shown too.
 
     Raises:
         InputError: the folder cannot be written, or holds another page.
@@ -56,16 +52,16 @@ def write_page(boards: Iterable[Board], folder: Path, store: Path | None = None)
     path, boards = folder / "index.html", list(boards)
     if path.exists() and 'content="lprime board"' not in path.read_text(encoding="utf-8", errors="replace"):
         raise InputError(f"{path} was not written by lprime board; choose another folder")
-    write_atomic(path, page(boards, store))
+    write_atomic(path, page(boards))
     for board in boards:
         for ending in (".csv", ".json"):
             write_table(board.rows, folder / (board.suite + ending))
     return path
 
 
-def page(boards: Iterable[Board], store: Path | None = None) -> str:
-    """The page as HTML. Arguments: see ``write_page``."""
-    shown_boards = [board_values(board, store) for board in boards]
+def page(boards: Iterable[Board]) -> str:
+    """The page as HTML."""
+    shown_boards = [board_values(board) for board in boards]
     style, *scripts = ((WEB_FILES / name).read_text(encoding="utf-8") for name in (STYLE, *SCRIPTS))
     data = json.dumps([one["data"] for one in shown_boards], ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return render(
@@ -96,11 +92,11 @@ def group_of(column: Column) -> str:
     return kind if kind in GROUPS else "main" if {TERMINAL, PAGE} & set(column.views) else "details"
 
 
-def board_values(board: Board, store: Path | None = None) -> dict[str, Any]:
+def board_values(board: Board) -> dict[str, Any]:
     """What the template shows of one suite, and the data of its charts."""
     rows = board.rows[board.rows["complete"]] if board.rows["complete"].any() else board.rows
     columns = shown(board.tasks, WEB, rows)
-    every = [row for _, row in rows.iterrows()]
+    every = rows_of(rows)
     values = plain(rows)
     cells_of = [[(c, c.show(row), known[c.key]) for c in columns] for row, known in zip(every, values, strict=True)]
     return {
@@ -114,26 +110,16 @@ def board_values(board: Board, store: Path | None = None) -> dict[str, Any]:
             "suite": board.suite,
             "tasks": {task: tasks.title(task) for task in board.tasks},
             "rows": {row["encoding"]: row_data(row) for row in values},
-            "recipes": [recipe(label, runs, rate) for label, runs, rate in recipes(board, store)],
+            "recipes": [recipe(label, runs, rate) for label, runs, rate in recipes(board)],
         },
     }
 
 
-def recipes(board: Board, store: Path | None) -> Iterator[tuple[str, pd.DataFrame, bool]]:
-    """Title and runs of each recipe that a suite was run with, and whether it is a learning rate of the suite.
-
-    The first is the board's own; the last are the conditions of a published suite.
-    """
+def recipes(board: Board) -> Iterator[tuple[str, pd.DataFrame, bool]]:
+    """Title and runs of each recipe of a suite, and whether it is one of several learning rates; the board's own first."""
     yield "as ranked", board.runs, False
-    swept = board.all_runs[board.all_runs["learning_rate"].notna()]
-    for rate, runs in swept.groupby("learning_rate"):
+    for rate, runs in board.all_runs.groupby("learning_rate") if len(board.rates) > 1 else ():
         yield f"learning rate {rate:g}", runs, True
-    if store:
-        for name in (one for one in published_suites(store) if one.startswith(f"{board.suite}-")):
-            if not len(runs := read_published(store, name)) or set(runs["variant"]) != set(board.runs["variant"]):
-                continue  # of another corpus
-            if (runs := newest_runs(runs))["suite_version"].iloc[0] == board.version:
-                yield name.removeprefix(f"{board.suite}-").replace("_", " "), runs[runs["chosen"]], False
 
 
 def recipe(label: str, runs: pd.DataFrame, rate: bool) -> dict[str, Any]:

@@ -17,8 +17,8 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
 
     ``floor``, ``ceiling``: share of cells (encoding × run × length beyond L) at the floor and at the ceiling, by task.
     ``task``: reliability of a task's mean over blocks, among the better half. ``order``: generalisability of the overall score
-    of the better half over blocks; ``over_rates``: over learning rates (one block each). ``at_an_end``: share of
-    chosen rates at an end of the grid.
+    of the better half over blocks; ``over_rates``: over learning rates (one block each); ``alpha``: over tasks, Cronbach's α.
+    ``at_an_end``: share of chosen rates at an end of the grid.
     """
     standard = ((board.rows["ranking"] == "standard") & board.rows["complete"]).to_numpy()
     places = board.order[np.flatnonzero(standard)]
@@ -30,6 +30,7 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
         "task": {task: generalisability(board.scores[best][:, :, t]) for t, task in enumerate(board.tasks)},
         "order": generalisability(board.blocks[best]),
         "over_rates": generalisability(board.by_rate.iloc[best].to_numpy(float)),
+        "alpha": generalisability(board.rows[standard][[f"score.{task}" for task in board.tasks]].to_numpy(float)[: len(best)]),
         "at_an_end": float(at_an_end(board.all_runs).mean()),
     }
 

@@ -47,8 +47,9 @@ class Board:
         self.seeds = sorted(kept["seed"].unique())
         self.scores = self.cube("score")
         """Score of each encoding, block and task, NaN without a run: [R, B, T]."""
-        rates = self.all_runs.groupby(["encoding", "seed", "task"], observed=True)["learning_rate"].nunique().unstack()
-        whole = (rates[self.tasks] == self.all_runs["learning_rate"].nunique()).all(axis=1).unstack(fill_value=False)
+        self.rates = sorted(kept["learning_rate"].dropna().unique())
+        rates = kept.groupby(["encoding", "seed", "task"], observed=True)["learning_rate"].nunique().unstack()
+        whole = (rates[self.tasks] == len(self.rates)).all(axis=1).unstack(fill_value=False)
         whole = whole.reindex(index=self.encodings, columns=self.seeds, fill_value=False)
         self.blocks = np.where(whole, self.scores.mean(2), np.nan)
         """Mean over tasks of each encoding and block, NaN where a task lacks, or one of the rates: [R, B]."""
@@ -95,7 +96,7 @@ class Board:
     @cached_property
     def by_rate(self) -> pd.DataFrame:
         """Encoding × learning rate: mean score over tasks and seeds, NaN where a task lacks; empty if there is one rate."""
-        swept = self.all_runs[self.all_runs["learning_rate"].notna()]
+        swept = self.all_runs if len(self.rates) > 1 else self.all_runs[:0]
         table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
         overall = table.reindex(columns=self.tasks).mean(axis=1, skipna=False)
         return overall.unstack().reindex(self.encodings)

@@ -36,19 +36,14 @@ def length_weights(lengths: Int[np.ndarray, " N"], train_length: int) -> Float[n
 def cells(runs: pd.DataFrame) -> Float[np.ndarray, "S N"]:
     """Score of each run at each length, of runs with equal lengths: the only place that decides what is ranked.
 
-    ``exact``: exact match, chance-corrected. ``exact+token`` (protocol 2): its mean with chance-corrected token accuracy.
-    ``bits``: 1/perplexity, the geometric mean of the probabilities of the right symbols, corrected for uniform guessing. Its
-    spread over seeds is alike for good and bad encodings; the spread of the loss is not.
+    ``exact``: exact match, chance-corrected. ``bits``: 1/perplexity, the geometric mean of the probabilities of the right
+    symbols, corrected for uniform guessing. Its spread over seeds is alike for good and bad encodings; the spread of the loss
+    is not.
     """
-    exact, token, nll, chance, token_chance = (
-        np.stack(runs[name]) for name in ("exact", "token", "nll", "chance", "token_chance")
-    )
-    kind = runs["score_is"].to_numpy()[:, None]
-    of_exact, of_token = without_guessing(exact, chance), without_guessing(token, token_chance)
+    of_exact = without_guessing(np.stack(runs["exact"]), np.stack(runs["chance"]))
     guess = 1 / np.maximum(runs["symbols"].to_numpy(float), 2)[:, None]
-    of_bits = np.nan_to_num(without_guessing(np.exp(-nll), guess))  # a diverged run guesses
-    both = np.where(np.isnan(of_token), of_exact, (of_exact + of_token) / 2)
-    return np.select([kind == "bits", kind == "exact+token"], [of_bits, both], of_exact)
+    of_bits = np.nan_to_num(without_guessing(np.exp(-np.stack(runs["nll"])), guess))  # a diverged run guesses
+    return np.where(runs["score_is"].to_numpy()[:, None] == "bits", of_bits, of_exact)
 
 
 def scored(runs: pd.DataFrame) -> pd.DataFrame:
@@ -56,7 +51,7 @@ def scored(runs: pd.DataFrame) -> pd.DataFrame:
 
     ``score``: mean beyond L of ``cells``, floored at 0 (a floor at each length would reward lucky guesses). ``token_score`` and
     ``nll_beyond``: the same means of chance-corrected token accuracy and of the loss. ``within``: mean exact match at l ≤ L;
-    ``loss_within``: mean loss at l ≤ L, by which learning rates are chosen; the last training loss where no loss was recorded.
+    ``loss_within``: mean loss at l ≤ L, by which learning rates are chosen.
     """
     columns = {name: np.full(len(runs), np.nan) for name in ("score", "token_score", "nll_beyond", "within", "loss_within")}
     narrow = runs[[*BY_LENGTH, "train_length", "score_is", "symbols"]]
@@ -71,8 +66,6 @@ def scored(runs: pd.DataFrame) -> pd.DataFrame:
         columns["nll_beyond"][places] = loss[:, ~inside] @ weights[~inside]
         columns["within"][places] = np.stack(group["exact"])[:, inside].mean(1)
         columns["loss_within"][places] = loss[:, inside].mean(1)
-    unknown = np.isnan(columns["loss_within"])
-    columns["loss_within"][unknown] = runs["final_loss"].to_numpy(float)[unknown]
     columns["loss_within"][(runs["status"] == "diverged").to_numpy()] = np.inf
     return runs.assign(**columns)
 

@@ -24,8 +24,8 @@ def board(
     as_json: Json = False,
 ) -> None:
     """Print the board of a suite, and below it the verdict; or write it as an interactive page, which works offline."""
-    if as_json and (check or html):
-        raise typer.BadParameter("--json prints the board; expected no --check or --html with it")
+    if as_json + check + bool(html) > 1:
+        raise typer.BadParameter("expected one of --check, --html and --json")
     if check:
         from leaderboard.render.publish import check_rendered
 
@@ -58,7 +58,7 @@ def board(
     if html is not None:
         from leaderboard.render.web import write_page
 
-        print(f"written to {write_page(boards, html, folder if published else None)}")
+        print(f"written to {write_page(boards, html)}")
     elif as_json:
         print_json([board_dict(one) for one in boards])
     else:

@@ -31,8 +31,8 @@ def export(
     from tasks import InputError, plural
 
     place = to or hub
-    if place is None or (hub and (to or probes)):
-        raise InputError("expected --to FILE, or --hub DIR for a dataset of results")
+    if place is None or (hub and (to or probes or force)):
+        raise InputError("expected --to FILE, or --hub DIR for a new dataset of results, without --force or --probes")
     if to:
         refuse_path(to, force)
     published = published or board != PUBLISHED

@@ -49,7 +49,7 @@ def test_a_task_may_have_its_own_test_lengths_and_recipe():
 
 
 NUMBERS = [
-    ("version", 2),
+    ("version", 3),
     ("blocks", [{}, {"steps": 2}]),
     ("model", {"layers": 2}),
     ("recipe", {"learning_rate": 0.1}),
@@ -159,7 +159,7 @@ def test_score_and_learning_rates():
     plain, swept = (validated(Suite, content | more, "suite") for more in ({}, {"learning_rates": [1e-3, 2e-3]}))
     assert (plain.score, plain.learning_rates) == ("exact", [])
     assert swept.fingerprint == plain.fingerprint, "which rates run is no part of it"
-    assert validated(Suite, suite_dict(score="exact+token"), "suite").fingerprint != plain.fingerprint
+    assert validated(Suite, suite_dict(score="bits"), "suite").fingerprint != plain.fingerprint
     with pytest.raises(InputError, match=r"learning_rates.0: a learning rate must .* at most six digits, got 0.0012345678"):
         validated(Suite, content | {"learning_rates": [0.0012345678]}, "suite")
 

@@ -39,7 +39,7 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     assert states[0].keys() == {"task", "encoding", "seed", "state"}
     assert not list(out.rglob("checkpoint*")) and not list(out.rglob("lock")), "a finished run keeps neither"
     board = lprime("board", "--out", out)  # every folder with results
-    assert board.stdout.startswith("Suite tiny, version 1: 2 encodings") and "rope(base=500.0)" in board.stdout
+    assert board.stdout.startswith("Suite tiny, version 2: 2 encodings") and "rope(base=500.0)" in board.stdout
     for path in out.rglob("nope/*/result.json"):
         content = json.loads(path.read_text()) | {"status": "diverged"}
         content["encoding"]["source_sha256"] = "0" * 64

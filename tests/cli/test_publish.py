@@ -105,7 +105,7 @@ def test_bad_input_is_one_line(published, tmp_path):
     assert (tmp_path / "file").read_text() == "kept"
     shutil.rmtree(board / "results/tiny")
     assert f"nothing is published under {board}; expected results/" in refused("board", "--check", "--board", board)
-    assert "--json prints the board" in refused("board", "--check", "--json", "--board", board)
+    assert "one of --check, --html and --json" in refused("board", "--check", "--json", "--board", board)
 
 
 def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):

@@ -199,9 +199,11 @@ def test_generalisability_is_that_of_an_analysis_of_variance():
 
 def test_reliability_of_a_board():
     curves = {f"e{n}": (1, 1, 1 - n / 10, 0) for n in range(6)}
-    found = reliability.reliability(board(full(suite(encodings=list(curves)), curves)))
+    made = board(full(suite(encodings=list(curves)), curves))
+    found, better = reliability.reliability(made), made.rows[["score.sorting", "score.parity"]].head(3)
     assert found["floor"]["sorting"] == pytest.approx(6 / 12) and found["ceiling"]["sorting"] == pytest.approx(1 / 12)
     assert found["order"] == pytest.approx(1) and np.isnan(found["at_an_end"])
+    assert found["alpha"] == pytest.approx(2 * (1 - better.var().sum() / better.sum(axis=1).var())), "Cronbach 1951, of two"
 
 
 def test_a_board_ranks_encodings_and_keeps_incomplete_ones_apart():

@@ -10,14 +10,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from synthetic_results import CURVE, GOOD, board, full, record, result, store, suite
+from synthetic_results import CURVE, GOOD, board, full, record, result, suite
 
 from bench.plugins.registry import get_encoding
 from leaderboard.figures.style import colour
 from leaderboard.render.columns import WEB, shown
-from leaderboard.render.published import joint_board
 from leaderboard.render.web import page, write_page
-from leaderboard.results.store import publish
 from leaderboard.stats import ranks
 from tasks import InputError
 
@@ -90,8 +88,8 @@ def test_tables_show_all_rows_and_columns_without_a_script():
     assert "alibi leads" in text
 
 
-def data_of(boards, store=None):
-    return json.loads(re.search(r'id="data">(.*?)</script>', page(boards, store))[1])
+def data_of(boards):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page(boards))[1])
 
 
 def test_the_data_are_scores_by_block_and_length_of_each_recipe():
@@ -105,13 +103,8 @@ def test_the_data_are_scores_by_block_and_length_of_each_recipe():
     assert own["values"]["parity"]["nope"][0] == pytest.approx([1000, 1000, 0, -500]), "chance is one half"
 
 
-def test_a_published_board_brings_its_conditions_and_what_classes_declare(tmp_path):
-    of, other = suite(seeds=[0]), suite(seeds=[0], name="tiny-width-128")
-    for one in (of, other):
-        store(tmp_path / "runs", full(one, {"nope": CURVE, "rope": GOOD}))
-        publish(one.name, tmp_path / "runs", tmp_path)
-    (data,) = data_of([joint_board("tiny", None, tmp_path)], tmp_path)
-    assert [one["label"] for one in data["recipes"]] == ["as ranked", "width-128"]
+def test_the_data_have_what_classes_declare():
+    (data,) = data_of([board(full(suite(seeds=[0]), {"nope": CURVE, "rope": GOOD}))])
     heads = np.array(data["rows"]["nope"]["attention"])
     assert heads == pytest.approx(np.full_like(heads, 1 / heads.shape[1]), rel=1e-2), "all keys are equal"
     assert data["rows"]["nope"]["about"]["formula"] == get_encoding("nope").info.formula

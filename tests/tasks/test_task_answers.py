@@ -54,6 +54,12 @@ def check_copying(variant: str, length: int, prompt: list[str], answer: list[str
     assert variant != "unique" or len(set(prompt)) == length
 
 
+def check_flip_flop(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    instructions = list(zip(prompt[::2], prompt[1::2], strict=True))
+    assert len(instructions) == length and instructions[0][0] == "w" and {name for name, _ in instructions} <= {"w", "i"}
+    assert answer == [[bit for name, bit in instructions if name == "w"][-1]]
+
+
 def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     query = prompt.index("?")
     pairs, queries = prompt[:query], prompt[query + 1 :]
@@ -92,6 +98,10 @@ def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]
     assert answer == (running if variant == "scratchpad" else running[-1:])
 
 
+def check_reverse(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    check_copying(variant, length, prompt, answer[::-1])
+
+
 def check_sorting(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     assert len(prompt) == length
     assert answer == sorted(prompt, key=int)
@@ -101,9 +111,11 @@ def check_sorting(variant: str, length: int, prompt: list[str], answer: list[str
 CHECKS = {
     "addition": check_addition,
     "copying": check_copying,
+    "flip_flop": check_flip_flop,
     "key_retrieval": check_key_retrieval,
     "majority": check_majority,
     "parity": check_parity,
+    "reverse": check_reverse,
     "sorting": check_sorting,
 }
 

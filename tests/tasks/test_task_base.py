@@ -38,7 +38,7 @@ def test_tasks_are_documented(task):
         (("sortin",), "unknown task 'sortin'; did you mean 'sorting'?"),
         (
             ("zzz",),
-            "unknown task 'zzz'; expected one of: addition, copying, key_retrieval, majority, parity, sorting, text",
+            f"unknown task 'zzz'; expected one of: {', '.join(tasks.catalogue())}",
         ),
         (("addition", "reverse"), "unknown variant of addition 'reverse'; did you mean 'reversed'?"),
         (("key_retrieval", "needles"), "unknown variant of key_retrieval 'needles'; did you mean 'needle'?"),

@@ -44,9 +44,11 @@ def test_answers_use_the_roles_of_the_prompt(task):
     expected = {
         "addition": {"digit"},
         "copying": {"symbol"},
+        "flip_flop": {"bit"},
         "key_retrieval": {"value"},
         "majority": {"letter" if task.variant == "letters" else "bit"},
         "parity": {"bit"},
+        "reverse": {"symbol"},
         "sorting": {"number"},
     }
     extra = {"operator", "carry"} if (task.name, task.variant) == ("addition", "scratchpad") else set()

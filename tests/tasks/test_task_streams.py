@@ -26,6 +26,8 @@ GOLDEN = {
     ("addition", "hinted", 2): "770e5b9e38d6010621a274fa0bb0e55c45e080ce2850a92fe3349b10c9a9ab30",
     ("copying", "repeat", 2): "8ebf0a0de216143c466b9ddf43929a570253f6bcf4fdaa0734223298b04fd61e",
     ("copying", "unique", 2): "8e3d67c08e4a9ab795c957beae6454e04fc48a05640ba69babcfa307dc0de1fc",
+    ("flip_flop", "often", 2): "11a7bda02db25b743a2de5665f0f5309cdc49722dacb4b7907b4c0faa6813dc3",
+    ("flip_flop", "rarely", 2): "e9b3fc3a4d6a9f9d1b8685388580da33fca0f24bb0a2ee40065adebc2d578a00",
     ("key_retrieval", "needle", 2): "90750024d72e7a6b352b72e9d025e54b5161597b406841c6fcd839154c95f3e9",
     ("key_retrieval", "pairs", 2): "1e3596060506b1962fdb68b42143a48aea566206ff40d3c471d2f3d4bbf8531e",
     ("key_retrieval", "multi_query", 2): "6e037f9efe3d1969b2c04c269fe8acded80d23901ce7b836c1a76597281987cd",
@@ -36,6 +38,8 @@ GOLDEN = {
     ("parity", "answer", 2): "5d421af2d5d87792bd89ebca532e238846787e9759927a028f26bb0858a1cce0",
     ("parity", "scratchpad", 2): "d81ec5958a5cf9b6eb0cc813f76dd53149b507f68f895f37f308477e5d525575",
     ("parity", "few_ones", 2): "bdd554c15d7fbb07e1e955ef35dbf776f56b7235ca844dd8d1dca0c279904cbe",
+    ("reverse", "repeat", 2): "188777d77930fc6858d06dfd76fc766a12889ec87e992940cf6b2b535968faa9",
+    ("reverse", "unique", 2): "64a01ae98b83f926eda8f1994c21dc46cb8ad14d5b134e166fc548e05fda14b2",
     ("sorting", "unique", 2): "a26879dff458762f762b30d956291dff753b886d0c34abf1d41118436d65c94e",
     ("sorting", "repeat", 2): "7f51a1d62422fe60df67db0affeb1b21c451dacb0363e6cf2918022359850d67",
 }
