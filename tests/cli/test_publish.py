@@ -106,6 +106,7 @@ def test_bad_input_is_one_line(published, tmp_path):
     shutil.rmtree(board / "results/tiny")
     assert f"nothing is published under {board}; expected results/" in refused("board", "--check", "--board", board)
     assert "one of --check, --html and --json" in refused("board", "--check", "--json", "--board", board)
+    assert "without --force" in refused("export", "--hub", tmp_path / "hub", "--force")
 
 
 def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):

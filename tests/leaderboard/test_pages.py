@@ -150,6 +150,8 @@ def test_a_suite_that_sweeps_the_rate_is_not_called_one_recipe():
     ]
     files = pages_of(runs)
     assert "one learning rate" not in files[README] and "| by rate |" in files["suites/tiny.md"]
+    files = pages_of([one for one in runs if one.learning_rate == 0.001])  # the others have not run yet
+    assert "one learning rate" in files[README] and "by rate" not in files["suites/tiny.md"].partition("## Columns")[0]
 
 
 def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():

@@ -104,7 +104,8 @@ def test_the_data_are_scores_by_block_and_length_of_each_recipe():
 
 
 def test_the_data_have_what_classes_declare():
-    (data,) = data_of([board(full(suite(seeds=[0]), {"nope": CURVE, "rope": GOOD}))])
+    (data,) = data_of([board(full(suite(seeds=[0]), {"nope": CURVE, "rope": GOOD}, learning_rate=0.004))])
+    assert [one["label"] for one in data["recipes"]] == ["as ranked"], "a single rate is no choice"
     heads = np.array(data["rows"]["nope"]["attention"])
     assert heads == pytest.approx(np.full_like(heads, 1 / heads.shape[1]), rel=1e-2), "all keys are equal"
     assert data["rows"]["nope"]["about"]["formula"] == get_encoding("nope").info.formula
