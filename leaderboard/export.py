@@ -14,7 +14,8 @@ from bench.files import write_atomic
 from bench.probe.record import ProbeRecord, Value, file_of, read_record
 from bench.result import unless_damaged
 from leaderboard.results.columns import BY_LENGTH, TIDY, VERSION
-from leaderboard.stats.scores import length_weights, without_guessing
+from leaderboard.stats.rates import with_choice
+from leaderboard.stats.scores import length_weights, scored, without_guessing
 from tasks import InputError, unknown
 
 FORMATS = (".csv", ".json", ".parquet")
@@ -32,11 +33,13 @@ def tidy(runs: pd.DataFrame) -> pd.DataFrame:
     """
     packages = sorted({package for versions in runs["versions"] for package in versions})
     added = {VERSION + package: [versions.get(package) for versions in runs["versions"]] for package in packages}
+    groups = runs.groupby(["suite", "fingerprint", "origin"])
+    added["chosen"] = pd.concat([with_choice(scored(own))["chosen"] for _, own in groups])
     added["weight"] = list(map(length_weights, runs["length"], runs["train_length"]))
     added["first_wrong"] = [[json.dumps(one) for one in cell] for cell in runs["first_wrong"]]
     wide = runs.assign(**{name: pd.Series(values, runs.index, object) for name, values in added.items()})
-    numbers = {name: column.kind for name, column in BY_LENGTH.items() if column.kind is not str} | {"weight": float}
-    table = wide.explode([*BY_LENGTH, "weight"], ignore_index=True).astype(numbers)
+    numbers = {name: column.kind for name, column in BY_LENGTH.items() if column.kind is not str}
+    table = wide.explode([*BY_LENGTH, "weight"], ignore_index=True).astype(numbers | {"weight": float, "chosen": bool})
     table["relative_length"] = table["length"] / table["train_length"]
     table["in_distribution"] = table["length"] <= table["train_length"]
     table["exact_score"] = without_guessing(table["exact"], table["chance"])

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from bench.suites.suite import load_suite, shipped
 from leaderboard.results.facts import fact
 from leaderboard.stats.ranks import ALPHA
 from leaderboard.stats.rows import Board
@@ -45,8 +46,8 @@ class Verdict(NamedTuple):
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
     """Well-known encodings that are significantly worse than another one."""
-    one_rate: bool
-    """Whether all runs have the same learning rate."""
+    rates: tuple[int, int]
+    """How many learning rates have run, and how many the suite has."""
 
 
 class Need(NamedTuple):
@@ -87,7 +88,7 @@ def verdict(board: Board) -> Verdict:
         best=list((tested if compared else rows)["encoding"].head(2)),
         open=int((tested["rank_low"] == 1).sum()) * compared,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
-        one_rate=len(board.rates) < 2,
+        rates=(len(board.rates), len(load_suite(board.suite).learning_rates) if board.suite in shipped() else 0),
     )
 
 

@@ -80,6 +80,7 @@ BY_LENGTH = {
 TIDY_ONLY = {
     "relative_length": Column(float, "l / L"),
     "in_distribution": Column(bool, "l ≤ L"),
+    "chosen": Column(bool, "whether the run has the learning rate that counts: see leaderboard.stats.rates"),
     "exact_score": Column(float, "(exact − chance) / (1 − chance)"),
     "token_score": Column(float, "(token − token_chance) / (1 − token_chance); null where unknown"),
     "weight": Column(float, "weight of the length in a score: see leaderboard.stats.scores"),

@@ -1,7 +1,5 @@
 """Figures of results."""
 
-import math
-
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -9,7 +7,7 @@ from matplotlib.figure import Figure
 from leaderboard.figures.plots import length_axis
 from leaderboard.figures.style import INK, colour, heading, new_figure
 from leaderboard.render.text import printable
-from leaderboard.stats.rates import CELL, with_choice
+from leaderboard.stats.rates import CELL
 from leaderboard.stats.rows import LOCAL
 from tasks import InputError, unknown
 
@@ -33,7 +31,7 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
         The figure, which a notebook shows and ``savefig`` writes.
 
     Raises:
-        InputError: no rows, an unknown metric, rows that do not compare, or none at l ≤ L, where learning rates are chosen.
+        InputError: no rows, an unknown metric, rows that do not compare, or several learning rates without the chosen one.
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
@@ -44,7 +42,10 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     both = (results["origin"] == "local") & (results.groupby("encoding")["origin"].transform("nunique") > 1)
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
     if results.groupby(CELL)["learning_rate"].nunique().max() > 1:
-        results = at_chosen_rates(results)
+        lines, results = results.groupby(CELL).ngroups, results[results["chosen"]]
+        rates = results.groupby([*CELL, "seed"])["learning_rate"].nunique()
+        if results.groupby(CELL).ngroups < lines or rates.max() > 1:
+            raise InputError("the results have several learning rates, and none or many are chosen; select one")
     panels = list(results["task"].unique())
 
     from matplotlib import pyplot
@@ -67,15 +68,3 @@ def plot(results: pd.DataFrame, metric: str = "exact") -> Figure:
     labels = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(list(labels.values()), list(labels), loc="outside right upper", frameon=False)
     return figure
-
-
-def at_chosen_rates(results: pd.DataFrame) -> pd.DataFrame:
-    """The rows at the learning rate that counts for each encoding, task and seed: see ``leaderboard.stats.rates``."""
-    run = [*CELL, "seed", "learning_rate"]
-    inside = results[results["in_distribution"]]
-    if inside.empty:
-        raise InputError("the results are of several learning rates; expected rows at l ≤ L too, where one is chosen")
-    losses = inside["nll"].fillna(inside["final_loss"]).mask(inside["status"] == "diverged", math.inf)
-    means = inside.assign(loss_within=losses).groupby(run, dropna=False, as_index=False)["loss_within"].mean()
-    found = with_choice(means)
-    return results.merge(found[found["chosen"]][run], on=run)

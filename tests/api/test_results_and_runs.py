@@ -135,9 +135,9 @@ def test_plot_draws_the_means(here):
     lines = {line.get_label(): line for line in ax.get_lines()}
     assert [name for name in lines if "rope" in name or "nope" in name] == ["rope", "nope", "rope (local)"]
     assert set(lines["rope"].get_ydata()) == {1.0}, "not averaged with local runs"
-    swept = pd.concat([frame.assign(learning_rate=rate, nll=abs(rate - 0.5), exact=rate) for rate in (0.25, 0.5, 0.75)])
+    swept = pd.concat([frame.assign(learning_rate=rate, chosen=rate == 0.5, exact=rate) for rate in (0.25, 0.5, 0.75)])
     (ax, _) = lprime.plot(swept).axes
-    assert {y for line in ax.get_lines()[:2] for y in line.get_ydata()} == {0.5}, "the rate of the lowest loss within L alone"
+    assert {y for line in ax.get_lines()[:2] for y in line.get_ydata()} == {0.5}, "the chosen rate alone"
     stretched = frame[frame["seed"] == 1].assign(relative_length=lambda rows: rows["relative_length"] * 0.9, exact=0.0)
     (ax, _) = lprime.plot(pd.concat([frame[frame["seed"] == 0].assign(exact=1.0), stretched])).axes
     inside = [x for x in (0.45, 0.5, 0.9, 1, 1.35, 1.5, 1.8, 2) if 0.5 <= x <= 1.8]
@@ -146,7 +146,7 @@ def test_plot_draws_the_means(here):
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "no rows": {"results": frame[:0]},
-        "several learning rates; expected rows at l ≤ L too": {"results": swept[~swept["in_distribution"]]},
+        "several learning rates, and none or many": {"results": swept.assign(chosen=swept["encoding"] == "nope")},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
     }.items():
         with pytest.raises(InputError, match=fault):

@@ -101,8 +101,9 @@ def test_all_fields_of_a_result_are_exported():
 
 def test_the_scores_of_the_board_follow_from_the_table():
     of = suite()
-    made = full(of, {"nope": (1, 1, 0.4, 0.9)}) + full(of, {"rope": (1, 1, 0.5, 0.1)})
-    table = tidy(frame(made))
+    made = full(of, {"nope": (1, 1, 0.4, 0.9), "rope": (1, 1, 0.5, 0.1)}, learning_rate=0.1)
+    made += full(of, {"nope": GOOD, "rope": GOOD}, learning_rate=0.2, status="diverged")
+    table = tidy(frame(made)).query("chosen")
     assert table.token_score.isna().all()  # guessed tokens are unknown here, so a cell is exact match alone
     scores = (table.weight * table.exact_score).groupby([table.task, table.encoding, table.seed]).sum().clip(lower=0)
     assert (scores == 0).any() and (scores > 0.4).any(), "both cases occur: floored and positive"

@@ -120,10 +120,11 @@ VERDICTS = {
 
 @pytest.mark.parametrize("curves", VERDICTS)
 def test_verdict_names_the_leaders_and_who_is_behind(curves):
-    of, (given, text) = suite(), VERDICTS[curves]
-    said = verdict_text(board(spread(of, given)))
-    assert said.startswith(text) and "Clearly behind, for example:" in said and "rope" in said.split("behind")[1]
-    assert "one learning rate" in said
+    given, text = VERDICTS[curves]
+    runs = spread(suite(name="small"), given)
+    assert (said := verdict_text(board(runs))).startswith(text) and "rope" in said.split("Clearly behind, for example:")[1]
+    swept = [run.model_copy(update={"learning_rate": rate}) for run in runs for rate in (0.1, 0.2)]
+    assert "one learning rate" in said and "2 of the suite's 4 learning rates" in verdict_text(board(swept))
 
 
 def test_verdict_of_a_single_seed_claims_nothing():
