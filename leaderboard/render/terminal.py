@@ -47,7 +47,7 @@ def print_board(board: Board, status: str, console: Console) -> None:
     names = "".join(map(signs, rows_of(rows)))
     notes += [f"{sign} {meaning}" for sign, meaning in SIGNS.items() if sign in names]
     if board.left_out:
-        notes.append(f"Not shown: {plural(board.left_out, 'run')} of another fingerprint, or at a rate that few encodings have")
+        notes.append(f"Not shown: {plural(board.left_out, 'run')} of another fingerprint, or at a rate that few runs have")
     if incomplete := [printable(name) for name in board.rows[~board.rows["complete"]]["encoding"]]:
         notes.append(f"Encodings that lack a task or a learning rate: {', '.join(incomplete)}. See {status}")
     parts += [*(Text(note, style="dim") for note in notes), Text("\n" + verdict_text(board))]

@@ -38,7 +38,7 @@ class Board:
         self.exact = bool((kept["score_is"] != "bits").any())
         """Whether answers count, and not bits."""
         self.left_out = len(runs) - len(kept)
-        """How many runs have another fingerprint, or a learning rate that few encodings have."""
+        """How many runs have another fingerprint, or a learning rate that few runs have."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
         self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         ranked = [task for task in kept["task"].unique() if is_ranked(task)]
@@ -143,10 +143,10 @@ class Board:
 
 
 def newest_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs of a suite's newest fingerprint with columns of ``scored`` and ``chosen``, without rates that few encodings have."""
+    """Runs of a suite's newest fingerprint with columns of ``scored`` and ``chosen``, without rates that few of them have."""
     newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
     runs = runs[runs["fingerprint"] == newest["fingerprint"]]
-    having = runs.groupby("learning_rate")["encoding"].nunique()
+    having = runs["learning_rate"].value_counts()
     few = having.index[having < having.max() / 2]
     return with_choice(scored(runs[~runs["learning_rate"].isin(few)].reset_index(drop=True)))
 
