@@ -29,7 +29,7 @@ DARK_TEXT, LIGHT_TEXT = "#1f2328", "#ffffff"
 def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: str) -> "Figure":
     """A row per encoding: gloss, score with interval and band over learning rates, length limits by task, step time, text."""
     shown = pd.concat([rows, references])
-    numbers = {"Step, CPU": shown["step_time"], "Text, bits": shown["text"]}
+    numbers = {"Time, ×": shown["step_time"], "Text, bits": shown["text"]}
     numbers = {title: values for title, values in numbers.items() if values.notna().any()}
     count, wide = len(shown), len(board.tasks)
     figure, (names, scores, limits, costs) = new_figure(
@@ -44,11 +44,11 @@ def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: 
         if len(references) and len(rows):
             axes.axhline(places[len(rows)] + 0.85, color=FAINT, lw=0.8)
     names.set_xticks([])
-    names.set_xlim(0, 1)
     costs.set_xlim(-0.5, max(0.5, len(numbers) - 0.5))
     costs.set_xticks(range(len(numbers)), [*numbers])
-    costs.xaxis.tick_top()
-    costs.tick_params(length=0, pad=1)
+    for axes in (limits, costs):
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, pad=1)
     for y, row in zip(places, shown.itertuples(), strict=True):
         ink = colour(row.encoding)
         names.text(0, y + 0.2, row.encoding, weight="bold", va="center", color=ink)
@@ -61,6 +61,7 @@ def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: 
             costs.text(x, y, f"{value:.2f}" if np.isfinite(value) else "", ha="center", va="center", color=INK)
     scores.grid(True, axis="x")
     heading(scores, "Score beyond L")
+    heading(costs, "Lower is better" if numbers else "")
     length_cells(limits, board.tasks, shown, places)
     headline(figure, title)
     return figure
@@ -71,8 +72,6 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
     axes.set_xlim(-0.5, len(names) - 0.5)
     heading(axes, "Half right up to … × L")
     axes.set_xticks(range(len(names)), [tasks.title(task).removeprefix("Key ").capitalize() for task in names])
-    axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=1)
     for x, task in enumerate(names):
         depths = np.clip(np.log2(shown[f"limit.{task}"]).fillna(0) / 3 * len(CELLS), 0, len(CELLS) - 1).astype(int)
         axes.barh(places, 0.94, 0.76, x - 0.47, color=[CELLS[depth] for depth in depths], lw=0)

@@ -81,8 +81,8 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     strong = list(dict.fromkeys([*top["encoding"].head(plots.MOST_LINES - 1), rope]))
     if len(top):
         known = f"{said.best[0]} leads" if said.open else "Too few runs to rank"
-        title = f"{said.open} encodings may be first" if said.open > 1 else known
-        yield "overview", plots.overview(board, top, references(board), title)
+        several = f"{said.open} encodings may be first; the best {len(top)} by score, and others"
+        yield "overview", plots.overview(board, top, references(board), several if said.open > 1 else known)
     solved = sum(board.rows[f"limit.{task}"].max() >= 2 for task in board.tasks)
     title = f"At 2 L, some encoding is still half right on {solved} of {plural(len(board.tasks), 'task')}"
     yield "curves", plots.curves(board, strong, title)

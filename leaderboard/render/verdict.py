@@ -29,9 +29,9 @@ SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
 NEEDS = {
     "copying": "Exact copying",
-    "addition": "Arithmetic",
+    "addition": "Arithmetic (addition)",
     "parity": "State (parity)",
-    "key_retrieval": "Retrieval",
+    "key_retrieval": "Key retrieval",
     "sorting": "Global order (sorting)",
 }
 """Task → what a reader needs it for; others go by their titles."""
@@ -46,6 +46,10 @@ class Verdict(NamedTuple):
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
     """Well-known encodings that are significantly worse than another one."""
+    on_text: Sequence[str]
+    """Encodings that do best on real text; none if it is not known."""
+    weak_on_text: Sequence[str]
+    """Those of ``best`` that do worse than the median encoding there."""
     rates: tuple[int, int]
     """How many learning rates have run, and how many the suite has."""
 
@@ -84,10 +88,13 @@ def verdict(board: Board) -> Verdict:
     rows = main_rows(board)
     tested, behind = rows[rows["rank_low"].notna()], rows[(rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
     compared = len(tested) > 1
+    best = (tested if compared else rows).head(2)
     return Verdict(
-        best=list((tested if compared else rows)["encoding"].head(2)),
+        best=list(best["encoding"]),
         open=int((tested["rank_low"] == 1).sum()) * compared,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
+        on_text=list(best_on_text(rows)["encoding"]),
+        weak_on_text=list(best[best["text"] > rows["text"].median()]["encoding"]),
         rates=(len(board.rates), len(load_suite(board.suite).learning_rates) if board.suite in shipped() else 0),
     )
 
@@ -106,36 +113,38 @@ def needs(board: Board) -> list[Need]:
         learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
         if not len(learned):
             continue
-        best = learned.loc[learned[f"score.{task}"].idxmax()]
         far = learned.loc[learned[f"limit.{task}"].idxmax()]
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(far, task).removeprefix("≥").removesuffix(".0")
         reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
-        note = f"half right up to {farthest} L"
+        note = f"the best is half right up to {farthest} L"
         if reached:
             note = f"tested to {farthest} L only; {plural(reached, 'encoding')} still half right there"
         if not reached and far[f"limit.{task}"] < SHORT:
             chosen = board.rows[(board.rows["ranking"] == "task-aware") & (board.rows[f"limit.{task}"] >= SHORT)]
             chosen = chosen.sort_values(f"score.{task}", ascending=False).head(NAMED)
-            note = f"all stop by {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"
+            note = f"none is half right beyond {farthest} L{', unless told what tokens mean' if len(chosen) else ''}"
         else:
-            chosen = cheap_first(learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE])
+            chosen = cheap_first(learned[learned[f"score.{task}"] >= learned[f"score.{task}"].max() - CLOSE])
         found.append(Need(task, need, list(chosen["encoding"]), times(chosen), note))
-    rows = every[every["text"].notna()].sort_values("text")
-    if len(rows):
-        close = cheap_first(rows[rows["text"] <= rows["text"].min() + CLOSE_BITS])
-        bits, median = span(close["text"].min(), close["text"].max()), number(rows["text"].median())
-        note = f"{bits} bits a character far beyond L; median {median}"
+    if len(close := best_on_text(every)):
+        bits, median = span(close["text"].min(), close["text"].max()), number(every["text"].median())
+        note = f"{bits} bits a character at the longest length; median {median}"
         found.append(Need("", "Real text", list(close["encoding"]), times(close), note))
-    rows = board.rows[board.rows["complete"]]
-    extended = rows[[fact(name, "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
-    extended = extended.sort_values("score", ascending=False, kind="stable").head(2)
+    rows = board.rows[board.rows["complete"]].sort_values("score", ascending=False, kind="stable")
+    extended = rows[[fact(name, "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]].head(2)
     rope = rows[rows["encoding"] == "rope"]["score"]
     if len(extended) and len(rope):
         failed = extended["fails_within"].iloc[0].split(", ")
         fails = f"; fails {plural(len(failed), 'task')} within L" if failed[0] else ""
-        note = f"score {number(extended['score'].iloc[0])}; rope {number(rope.iloc[0])}{fails}"
+        note = f"score {number(extended['score'].iloc[0])} in place of rope's {number(rope.iloc[0])}{fails}"
         found.append(Need("", "An existing RoPE model", list(extended["encoding"]), times(extended), note))
     return found
+
+
+def best_on_text(rows: pd.DataFrame) -> pd.DataFrame:
+    """Encodings that a public source confirms and whose loss on real text is close to the lowest; none if it is not known."""
+    rows = rows[rows["text"].notna() & (rows["source"] != "second-hand")].sort_values("text")
+    return cheap_first(rows[rows["text"] <= rows["text"].min() + CLOSE_BITS])
 
 
 def cheap_first(rows: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def test_the_verdict_is_below_the_table_and_lines_fit(three, width):
     lines = text.splitlines()
     assert max(map(len, lines)) <= width
     order = [text.index(part) for part in ("Suite tiny", "Trained at lengths", "Hidden columns:", "alibi leads")]
-    assert order == sorted(order) and " ".join(text.split()).endswith("one width).")
+    assert order == sorted(order) and " ".join(text.split()).endswith("width have run.")
     rows = [line.split() for line in lines if re.match(r"\s*\d+\s+\w+\s+[.\d]+", line)]
     assert [row[1] for row in rows] == ["alibi", "nope", "rope"] and rows[0][2] == f"{three.rows['score'][0]:.3f}".lstrip("0")
 
