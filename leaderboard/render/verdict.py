@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
     """What the template of the verdict says."""
 
     best: Sequence[str]
-    """First encodings by score."""
+    """The first encoding by score, and the second if several may be first."""
     open: int
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
@@ -87,11 +87,11 @@ def references(board: Board) -> pd.DataFrame:
 def verdict(board: Board) -> Verdict:
     rows = main_rows(board)
     tested, behind = rows[rows["rank_low"].notna()], rows[(rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
-    compared = len(tested) > 1
-    best = (tested if compared else rows).head(2)
+    possible = int((tested["rank_low"] == 1).sum()) * (len(tested) > 1)
+    best = (tested if possible else rows).head(2 if possible > 1 else 1)
     return Verdict(
         best=list(best["encoding"]),
-        open=int((tested["rank_low"] == 1).sum()) * compared,
+        open=possible,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
         on_text=list(best_on_text(rows)["encoding"]),
         weak_on_text=list(best[best["text"] > rows["text"].median()]["encoding"]),

@@ -129,8 +129,8 @@ def test_verdict_names_the_leaders_and_who_is_behind(curves):
 
 def test_verdict_says_who_does_best_on_text_and_that_the_leader_does_not():
     made = board(spread(suite(), {"nope": CURVE, "alibi": GOOD, "rope": WORST}))
-    made.rows["text"] = made.rows["encoding"].map({"alibi": 3.0, "nope": 2.0, "rope": 2.02})
-    assert "On real text, alibi does worse than most; nope and rope do best." in verdict_text(made)
+    made.rows["text"] = made.rows["encoding"].map({"alibi": 3.0, "nope": 2.02, "rope": 2.0})
+    assert "On real text, alibi does worse than most; rope and nope do best." in verdict_text(made)
 
 
 def test_verdict_of_a_single_seed_claims_nothing():
