@@ -27,6 +27,7 @@ CLOSE_BITS = 0.05
 """Bits per character that differ by less are alike."""
 SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
+CONFIRMED = "source != 'second-hand'"  # what no public source confirms is not recommended
 NEEDS = {
     "copying": "Exact copying",
     "addition": "Arithmetic (addition)",
@@ -93,7 +94,7 @@ def verdict(board: Board) -> Verdict:
         best=list(best["encoding"]),
         open=possible,
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
-        on_text=list(best_on_text(rows)["encoding"]),
+        on_text=list(best_on_text(rows.query(CONFIRMED))["encoding"]),
         weak_on_text=list(best[best["text"] > rows["text"].median()]["encoding"]),
         rates=(len(board.rates), len(load_suite(board.suite).learning_rates) if board.suite in shipped() else 0),
     )
@@ -108,7 +109,7 @@ def significant_pairs(board: Board, first: pd.DataFrame, second: pd.DataFrame | 
 
 def needs(board: Board) -> list[Need]:
     """What to start with: for each task, for real text, and for a RoPE model that is trained already."""
-    every, found = main_rows(board).query("source != 'second-hand'"), []  # no public source confirms these
+    every, found = main_rows(board).query(CONFIRMED), []
     for task in board.tasks:
         learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
         if not len(learned):
@@ -132,8 +133,7 @@ def needs(board: Board) -> list[Need]:
         found.append(Need("", "Real text", list(close["encoding"]), times(close), note))
     rows = board.rows[board.rows["complete"]].sort_values("score", ascending=False, kind="stable")
     extended = rows[[fact(name, "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]].head(2)
-    rope = rows[rows["encoding"] == "rope"]["score"]
-    if len(extended) and len(rope):
+    if len(extended) and len(rope := rows[rows["encoding"] == "rope"]["score"]):
         failed = extended["fails_within"].iloc[0].split(", ")
         fails = f"; fails {plural(len(failed), 'task')} within L" if failed[0] else ""
         note = f"score {number(extended['score'].iloc[0])} in place of rope's {number(rope.iloc[0])}{fails}"
@@ -142,8 +142,8 @@ def needs(board: Board) -> list[Need]:
 
 
 def best_on_text(rows: pd.DataFrame) -> pd.DataFrame:
-    """Encodings that a public source confirms and whose loss on real text is close to the lowest; none if it is not known."""
-    rows = rows[rows["text"].notna() & (rows["source"] != "second-hand")].sort_values("text")
+    """Encodings whose loss on real text is close to the lowest; none if it is not known."""
+    rows = rows[rows["text"].notna()].sort_values("text")
     return cheap_first(rows[rows["text"] <= rows["text"].min() + CLOSE_BITS])
 
 
